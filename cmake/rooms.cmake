@@ -1,0 +1,46 @@
+# picchio_room(NAME DEPENDS room... LINKS library...)
+#
+# One library picchio_NAME of the folder's *.cc files, beside it:
+#   *_test.cc   all together one GoogleTest program NAME_test
+#   *_fuzz.cc   each a fuzz target NAME_fuzz; without libFuzzer, a test that replays its seed inputs
+# A room's DEPENDS are the rooms whose headers it may include; tests/include_order_test holds the
+# sources to the table of docs/architecture.md.
+function(picchio_room name)
+  cmake_parse_arguments(ROOM "" "" "DEPENDS;LINKS" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
+  set(tests ${sources})
+  set(fuzzers ${sources})
+  list(FILTER sources EXCLUDE REGEX "_(test|fuzz|main)\\.cc$")
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  list(FILTER fuzzers INCLUDE REGEX "_fuzz\\.cc$")
+
+  add_library(picchio_${name} STATIC ${sources})
+  list(TRANSFORM ROOM_DEPENDS PREPEND picchio_)
+  target_link_libraries(picchio_${name} PUBLIC picchio_options ${ROOM_DEPENDS} ${ROOM_LINKS})
+
+  if(PICCHIO_TESTS AND tests)
+    add_executable(${name}_test ${tests})
+    target_link_libraries(${name}_test PRIVATE picchio_${name} picchio_test_support)
+    gtest_discover_tests(${name}_test TEST_PREFIX "${name}/" DISCOVERY_MODE PRE_TEST
+      DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600)
+  endif()
+  if(PICCHIO_TESTS OR PICCHIO_FUZZ)
+    foreach(source ${fuzzers})
+      picchio_fuzz_target(${source} picchio_${name})
+    endforeach()
+  endif()
+endfunction()
+
+function(picchio_fuzz_target source library)
+  get_filename_component(target ${source} NAME_WE)
+  set(seeds ${PROJECT_SOURCE_DIR}/tests/fuzz/${target})
+  add_executable(${target} ${source})
+  target_link_libraries(${target} PRIVATE ${library})
+  if(PICCHIO_FUZZ)
+    target_link_options(${target} PRIVATE -fsanitize=fuzzer)
+    set_property(GLOBAL APPEND PROPERTY PICCHIO_FUZZ_TARGETS ${target})
+  else()
+    target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.cc)
+    add_test(NAME fuzz_seeds/${target} COMMAND ${target} ${seeds})
+  endif()
+endfunction()

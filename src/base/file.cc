@@ -1,0 +1,245 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "base/units.h"
+
+namespace picchio {
+namespace {
+
+// Linux moves at most 0x7ffff000 bytes in one call and macOS refuses INT_MAX: stay below both.
+constexpr size_t kMaxTransferBytes = 1_GiB;
+
+Result<File> NotAFile(const std::string& name) {
+  return Error(Code::kInvalidArgument, "{} is not a regular file", name);
+}
+
+}  // namespace
+
+std::string PathText(const Path& path) {
+  const std::u8string text = path.u8string();
+  return {text.begin(), text.end()};
+}
+
+Result<File> File::OpenForRead(const Path& path) {
+  const std::string name = PathText(path);
+  // O_NONBLOCK: opening a pipe that nobody writes to must not hang. It means nothing for files.
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) {
+    if (errno == ENOENT) return Status(Code::kNotFound, name + " does not exist", ENOENT);
+    return ErrnoError(errno, "cannot open " + name);
+  }
+  File file(descriptor, 0, name);
+  struct stat info;
+  if (fstat(descriptor, &info) != 0) return ErrnoError(errno, "cannot examine " + name);
+  if (!S_ISREG(info.st_mode)) return NotAFile(name);
+  file.size_ = static_cast<uint64_t>(info.st_size);
+  return file;
+}
+
+Result<File> File::OpenForWrite(const Path& path) {
+  const std::string name = PathText(path);
+  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
+  if (descriptor < 0) return ErrnoError(errno, "cannot write " + name);
+  File file(descriptor, 0, name);
+  struct stat info;
+  if (fstat(descriptor, &info) != 0) return ErrnoError(errno, "cannot examine " + name);
+  if (!S_ISREG(info.st_mode)) return NotAFile(name);
+  file.size_ = static_cast<uint64_t>(info.st_size);
+  return file;
+}
+
+File::File(File&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)),
+      size_(other.size_),
+      name_(std::move(other.name_)) {}
+
+File& File::operator=(File&& other) noexcept {
+  if (this != &other) {
+    if (descriptor_ >= 0) close(descriptor_);
+    descriptor_ = std::exchange(other.descriptor_, -1);
+    size_ = other.size_;
+    name_ = std::move(other.name_);
+  }
+  return *this;
+}
+
+File::~File() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
+Status File::ReadAt(uint64_t offset, std::span<std::byte> out) const {
+  while (!out.empty()) {
+    const ssize_t got = pread(descriptor_, out.data(), std::min(out.size(), kMaxTransferBytes),
+                              static_cast<off_t>(offset));
+    if (got < 0) {
+      if (errno == EINTR) continue;
+      return ErrnoError(errno, fmt::format("cannot read {} at byte {}", name_, offset));
+    }
+    if (got == 0) {
+      return Error(Code::kIoError, "{} ends at byte {}, {} bytes before the end of what was asked",
+                   name_, offset, out.size());
+    }
+    out = out.subspan(static_cast<size_t>(got));
+    offset += static_cast<uint64_t>(got);
+  }
+  return Status::Ok();
+}
+
+Status File::WriteAt(uint64_t offset, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t put = pwrite(descriptor_, bytes.data(), std::min(bytes.size(), kMaxTransferBytes),
+                               static_cast<off_t>(offset));
+    if (put < 0) {
+      if (errno == EINTR) continue;
+      return ErrnoError(errno, fmt::format("cannot write {} at byte {}", name_, offset));
+    }
+    bytes = bytes.subspan(static_cast<size_t>(put));
+    offset += static_cast<uint64_t>(put);
+  }
+  return Status::Ok();
+}
+
+Status File::Resize(uint64_t bytes) {
+  if (ftruncate(descriptor_, static_cast<off_t>(bytes)) != 0) {
+    return ErrnoError(errno, fmt::format("cannot set the length of {} to {} bytes", name_, bytes));
+  }
+  size_ = bytes;
+  return Status::Ok();
+}
+
+Status File::Reserve(uint64_t bytes) {
+  if (bytes == 0) return Status::Ok();
+  int result;
+  do {
+    result = fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes));
+  } while (result != 0 && errno == EINTR);
+  // A file system without fallocate loses the early answer, nothing else.
+  if (result != 0 && errno != EOPNOTSUPP && errno != ENOSYS) {
+    return ErrnoError(errno, fmt::format("cannot reserve {} bytes for {}", bytes, name_));
+  }
+  return Status::Ok();
+}
+
+Status File::Sync() {
+  if (fsync(descriptor_) != 0) return ErrnoError(errno, "cannot sync " + name_);
+  return Status::Ok();
+}
+
+void File::FlushBehind(uint64_t offset, uint64_t bytes) {
+  (void)sync_file_range(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(bytes),
+                        SYNC_FILE_RANGE_WRITE);
+  (void)posix_fadvise(descriptor_, 0, static_cast<off_t>(offset), POSIX_FADV_DONTNEED);
+}
+
+Result<uint64_t> File::CurrentSize() const {
+  struct stat info;
+  if (fstat(descriptor_, &info) != 0) return ErrnoError(errno, "cannot examine " + name_);
+  return static_cast<uint64_t>(info.st_size);
+}
+
+Result<bool> File::TryLock() {
+  if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return true;
+  if (errno == EWOULDBLOCK) return false;
+  return ErrnoError(errno, "cannot lock " + name_);
+}
+
+Status MemoryFile::ReadAt(uint64_t offset, std::span<std::byte> out) const {
+  if (offset > bytes_.size() || out.size() > bytes_.size() - offset) {
+    return Error(Code::kIoError, "{} ends at byte {}, before the end of what was asked", name_,
+                 bytes_.size());
+  }
+  if (!out.empty()) std::memcpy(out.data(), bytes_.data() + offset, out.size());
+  return Status::Ok();
+}
+
+Result<std::string> ReadFileToString(const Path& path, uint64_t max_bytes) {
+  PICCHIO_ASSIGN_OR_RETURN(const File file, File::OpenForRead(path));
+  if (file.size() > max_bytes) {
+    return Error(Code::kCorrupt, "{} has {} bytes, more than the {} that such a file may have",
+                 file.name(), file.size(), max_bytes);
+  }
+  std::string text(file.size(), '\0');
+  PICCHIO_RETURN_IF_ERROR(file.ReadAt(0, std::as_writable_bytes(std::span(text))));
+  return text;
+}
+
+Status WriteFileAtomically(const Path& path, std::string_view bytes) {
+  Path temporary = path;
+  temporary += ".picchio-tmp";
+  const Status written = [&]() -> Status {
+    PICCHIO_ASSIGN_OR_RETURN(File file, File::OpenForWrite(temporary));
+    PICCHIO_RETURN_IF_ERROR(file.Resize(0));
+    PICCHIO_RETURN_IF_ERROR(file.WriteAt(0, std::as_bytes(std::span(bytes))));
+    return file.Sync();
+  }();
+  if (!written.ok()) {
+    std::error_code ignored;
+    std::filesystem::remove(temporary, ignored);
+    return written;
+  }
+  return RenameDurably(temporary, path);
+}
+
+Status RenameDurably(const Path& from, const Path& to) {
+  std::error_code error;
+  std::filesystem::rename(from, to, error);
+  if (error) {
+    return ErrnoError(error.value(),
+                      fmt::format("cannot rename {} to {}", PathText(from), PathText(to)));
+  }
+  const Path folder = to.parent_path();
+  return SyncFolder(folder.empty() ? Path(".") : folder);
+}
+
+Status SyncFolder(const Path& folder) {
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return ErrnoError(errno, "cannot open folder " + PathText(folder));
+  const int result = fsync(descriptor);
+  const int error = errno;
+  close(descriptor);
+  // EINVAL: a file system whose folders cannot be synced (some FUSE) has nothing more to offer.
+  if (result != 0 && error != EINVAL) {
+    return ErrnoError(error, "cannot sync folder " + PathText(folder));
+  }
+  return Status::Ok();
+}
+
+Result<uint64_t> FreeBytes(const Path& path) {
+  struct statvfs info;
+  if (statvfs(path.c_str(), &info) != 0) {
+    return ErrnoError(errno, "cannot examine the file system of " + PathText(path));
+  }
+  return static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
+}
+
+bool FileExists(const Path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
+
+Result<std::vector<std::string>> ListFiles(const Path& folder) {
+  std::error_code error;
+  std::filesystem::directory_iterator entries(folder, error);
+  std::vector<std::string> names;
+  while (!error && entries != std::filesystem::directory_iterator()) {
+    std::error_code ignored;
+    if (entries->is_regular_file(ignored)) names.push_back(PathText(entries->path().filename()));
+    entries.increment(error);
+  }
+  if (error) return ErrnoError(error.value(), "cannot list folder " + PathText(folder));
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+}  // namespace picchio

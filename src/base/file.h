@@ -1,0 +1,116 @@
+// Files and folders: the only door to the file system for everything but the device layer.
+//
+// A path is a std::filesystem::path (UTF-8 in messages, whatever the system's own encoding). Every
+// message names the file, so callers pass failures on as they are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace picchio {
+
+using Path = std::filesystem::path;
+
+// Bytes at offsets. What a parser of files takes, so that tests and fuzzers can hand it memory.
+// ReadAt may be called from any thread, several at a time.
+class RandomAccessFile {
+ public:
+  virtual ~RandomAccessFile() = default;
+
+  virtual uint64_t size() const = 0;  // Bytes, as they were when the file was opened.
+  virtual const std::string& name() const = 0;
+
+  // Fills all of `out` from byte `offset`. An end of file before that is an error.
+  virtual Status ReadAt(uint64_t offset, std::span<std::byte> out) const = 0;
+};
+
+// An open file of the operating system. Move-only; closes itself. Reads and writes may come from any
+// thread, several at a time.
+class File final : public RandomAccessFile {
+ public:
+  static Result<File> OpenForRead(const Path& path);
+  // Opens for reading and writing; creates an empty file where there is none, keeps its bytes else.
+  static Result<File> OpenForWrite(const Path& path);
+
+  File(File&& other) noexcept;
+  File& operator=(File&& other) noexcept;
+  ~File() override;
+
+  uint64_t size() const override { return size_; }
+  const std::string& name() const override { return name_; }
+  Status ReadAt(uint64_t offset, std::span<std::byte> out) const override;
+
+  Status WriteAt(uint64_t offset, std::span<const std::byte> bytes);
+  // Sets the length: cuts the file, or extends it by zeros.
+  Status Resize(uint64_t bytes);
+  // Reserves the blocks of the first `bytes` bytes without changing the length, where the file
+  // system can; a full disk is an error here and not in the middle of the work.
+  Status Reserve(uint64_t bytes);
+  // Data and metadata to stable storage.
+  Status Sync();
+  // Starts to write [offset, offset + bytes) back and drops what is already clean from the page
+  // cache: a long copy must not push everyone else's pages out. Best effort.
+  void FlushBehind(uint64_t offset, uint64_t bytes);
+  // The length now, which is not size() when somebody else changed the file.
+  Result<uint64_t> CurrentSize() const;
+
+  // Takes the lock that other processes' TryLock of this file respects; false if another holds it.
+  // It goes with the file or with the process.
+  Result<bool> TryLock();
+
+  int descriptor() const { return descriptor_; }
+
+ private:
+  File(int descriptor, uint64_t size, std::string name)
+      : descriptor_(descriptor), size_(size), name_(std::move(name)) {}
+
+  int descriptor_ = -1;
+  uint64_t size_ = 0;
+  std::string name_;
+};
+
+// Memory that reads as a file, for tests and fuzzers. Borrows the bytes.
+class MemoryFile final : public RandomAccessFile {
+ public:
+  MemoryFile(std::string name, std::span<const std::byte> bytes)
+      : name_(std::move(name)), bytes_(bytes) {}
+
+  uint64_t size() const override { return bytes_.size(); }
+  const std::string& name() const override { return name_; }
+  Status ReadAt(uint64_t offset, std::span<std::byte> out) const override;
+
+ private:
+  std::string name_;
+  std::span<const std::byte> bytes_;
+};
+
+// `path` as UTF-8, for messages.
+std::string PathText(const Path& path);
+
+// The whole of a file of at most `max_bytes`; a larger one is refused before it is read.
+Result<std::string> ReadFileToString(const Path& path, uint64_t max_bytes);
+
+// Writes the bytes under a temporary name beside `path`, syncs, renames, syncs the folder: after a
+// crash at any moment the old file is there, or the new one, whole.
+Status WriteFileAtomically(const Path& path, std::string_view bytes);
+
+// Renames within a folder and syncs the folder.
+Status RenameDurably(const Path& from, const Path& to);
+Status SyncFolder(const Path& folder);
+
+// Bytes that an unprivileged user may still write to the file system that holds `path`.
+Result<uint64_t> FreeBytes(const Path& path);
+
+bool FileExists(const Path& path);  // A regular file, or a link to one.
+
+// File names (no folders, no paths) in `folder`, sorted by bytes.
+Result<std::vector<std::string>> ListFiles(const Path& folder);
+
+}  // namespace picchio

@@ -1,0 +1,101 @@
+#include "base/file.h"
+
+#include <sys/stat.h>
+
+#include <cstring>
+
+#include "support/test_support.h"
+
+namespace picchio {
+namespace {
+
+std::span<const std::byte> Bytes(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+TEST(File, WritesAndReadsAtOffsets) {
+  TemporaryFolder folder;
+  {
+    ASSERT_OK_AND_ASSIGN(File file, File::OpenForWrite(folder / "a"));
+    ASSERT_OK(file.WriteAt(3, Bytes("def")));
+    ASSERT_OK(file.WriteAt(0, Bytes("abc")));
+    ASSERT_OK(file.Sync());
+  }
+  ASSERT_OK_AND_ASSIGN(const File file, File::OpenForRead(folder / "a"));
+  EXPECT_EQ(file.size(), 6u);
+  std::string text(4, '\0');
+  ASSERT_OK(file.ReadAt(1, std::as_writable_bytes(std::span(text))));
+  EXPECT_EQ(text, "bcde");
+}
+
+TEST(File, EndBeforeTheAskedBytesIsAnError) {
+  TemporaryFolder folder;
+  WriteAll(folder / "a", "abc");
+  ASSERT_OK_AND_ASSIGN(const File file, File::OpenForRead(folder / "a"));
+  std::string text(4, '\0');
+  EXPECT_THAT(file.ReadAt(1, std::as_writable_bytes(std::span(text))),
+              Fails(Code::kIoError, "ends at byte 3"));
+}
+
+TEST(File, RefusesWhatIsNotAFile) {
+  TemporaryFolder folder;
+  EXPECT_THAT(File::OpenForRead(folder / "none"), Fails(Code::kNotFound, "none"));
+  EXPECT_THAT(File::OpenForRead(folder.path()), Fails(Code::kInvalidArgument, "regular file"));
+  // A pipe without a writer must not hang the open.
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT(File::OpenForRead(folder / "pipe"), Fails(Code::kInvalidArgument, "regular file"));
+}
+
+TEST(File, SecondLockIsRefusedUntilTheFirstCloses) {
+  TemporaryFolder folder;
+  ASSERT_OK_AND_ASSIGN(File second, File::OpenForWrite(folder / "lock"));
+  {
+    ASSERT_OK_AND_ASSIGN(File first, File::OpenForWrite(folder / "lock"));
+    ASSERT_OK_AND_ASSIGN(const bool locked, first.TryLock());
+    EXPECT_TRUE(locked);
+    ASSERT_OK_AND_ASSIGN(const bool again, second.TryLock());
+    EXPECT_FALSE(again);
+  }
+  ASSERT_OK_AND_ASSIGN(const bool now, second.TryLock());
+  EXPECT_TRUE(now);
+}
+
+TEST(File, NamesWithSpacesAndUtf8) {
+  TemporaryFolder folder;
+  const std::string name = "un modèle à 30 Md \xF0\x9F\x90\xA6";
+  ASSERT_OK(WriteFileAtomically(folder / name, "x"));
+  ASSERT_OK_AND_ASSIGN(const auto names, ListFiles(folder.path()));
+  EXPECT_THAT(names, testing::ElementsAre(name));
+}
+
+TEST(ReadFileToString, RefusesMoreThanTheLimitBeforeReading) {
+  TemporaryFolder folder;
+  ASSERT_OK_AND_ASSIGN(File file, File::OpenForWrite(folder / "sparse"));
+  ASSERT_OK(file.Resize(uint64_t{1} << 40));
+  EXPECT_THAT(ReadFileToString(folder / "sparse", 1000), Fails(Code::kCorrupt, "more than the 1000"));
+}
+
+TEST(WriteFileAtomically, ReplacesAndLeavesNoTemporary) {
+  TemporaryFolder folder;
+  ASSERT_OK(WriteFileAtomically(folder / "a", "old"));
+  ASSERT_OK(WriteFileAtomically(folder / "a", "new"));
+  EXPECT_EQ(ReadAll(folder / "a"), "new");
+  ASSERT_OK_AND_ASSIGN(const auto names, ListFiles(folder.path()));
+  EXPECT_THAT(names, testing::ElementsAre("a"));
+}
+
+TEST(WriteFileAtomically, SaysWhyItCannot) {
+  EXPECT_THAT(WriteFileAtomically("/proc/nowhere/a", "x"), Fails(Code::kIoError, "cannot write"));
+}
+
+TEST(MemoryFile, ReadsAndEnds) {
+  const std::string bytes = "abcdef";
+  const MemoryFile file("memory", Bytes(bytes));
+  std::string text(2, '\0');
+  ASSERT_OK(file.ReadAt(4, std::as_writable_bytes(std::span(text))));
+  EXPECT_EQ(text, "ef");
+  EXPECT_THAT(file.ReadAt(5, std::as_writable_bytes(std::span(text))), Fails(Code::kIoError, "ends"));
+  EXPECT_THAT(file.ReadAt(~uint64_t{0}, std::as_writable_bytes(std::span(text))),
+              Fails(Code::kIoError, "ends"));
+}
+
+}  // namespace
+}  // namespace picchio

@@ -1,0 +1,35 @@
+#include "support/test_support.h"
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+namespace picchio {
+
+Path TestData(std::string_view relative) { return Path(PICCHIO_TEST_DATA) / relative; }
+Path BuildFile(std::string_view relative) { return Path(PICCHIO_BUILD_DIR) / relative; }
+
+TemporaryFolder::TemporaryFolder() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "picchio-test-XXXXXX").string();
+  PICCHIO_CHECK(mkdtemp(pattern.data()) != nullptr);
+  path_ = pattern;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::string ReadAll(const Path& path) {
+  std::ifstream in(path, std::ios::binary);
+  EXPECT_TRUE(in) << "cannot open " << path;
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void WriteAll(const Path& path, std::string_view bytes) {
+  std::ofstream out(path, std::ios::binary);
+  out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  EXPECT_TRUE(out.flush()) << "cannot write " << path;
+}
+
+}  // namespace picchio
