@@ -22,8 +22,8 @@ class AlignedBuffer {
   static Result<AlignedBuffer> Allocate(size_t size, size_t alignment) {
     AlignedBuffer buffer;
     if (size == 0) return buffer;
-    buffer.data_ = static_cast<std::byte*>(
-        ::operator new(size, std::align_val_t(alignment), std::nothrow));
+    buffer.data_ =
+        static_cast<std::byte*>(::operator new(size, std::align_val_t(alignment), std::nothrow));
     if (buffer.data_ == nullptr) {
       return Error(Code::kResourceExhausted, "no memory for {} bytes", size);
     }

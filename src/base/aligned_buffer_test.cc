@@ -28,7 +28,8 @@ TEST(AlignedBuffer, Moves) {
 }
 
 TEST(AlignedBuffer, AnswersWhatCannotBeHad) {
-  EXPECT_THAT(AlignedBuffer::Allocate(size_t{1} << 62, 64), Fails(Code::kResourceExhausted, "bytes"));
+  EXPECT_THAT(AlignedBuffer::Allocate(size_t{1} << 62, 64),
+              Fails(Code::kResourceExhausted, "bytes"));
   EXPECT_OK(AlignedBuffer::Allocate(0, 64));
 }
 

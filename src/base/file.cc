@@ -177,7 +177,7 @@ Result<std::string> ReadFileToString(const Path& path, uint64_t max_bytes) {
 Status WriteFileAtomically(const Path& path, std::string_view bytes) {
   Path temporary = path;
   temporary += ".picchio-tmp";
-  const Status written = [&]() -> Status {
+  Status written = [&]() -> Status {
     PICCHIO_ASSIGN_OR_RETURN(File file, File::OpenForWrite(temporary));
     PICCHIO_RETURN_IF_ERROR(file.Resize(0));
     PICCHIO_RETURN_IF_ERROR(file.WriteAt(0, std::as_bytes(std::span(bytes))));

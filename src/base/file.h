@@ -31,8 +31,8 @@ class RandomAccessFile {
   virtual Status ReadAt(uint64_t offset, std::span<std::byte> out) const = 0;
 };
 
-// An open file of the operating system. Move-only; closes itself. Reads and writes may come from any
-// thread, several at a time.
+// An open file of the operating system. Move-only; closes itself. Reads and writes may come from
+// any thread, several at a time.
 class File final : public RandomAccessFile {
  public:
   static Result<File> OpenForRead(const Path& path);

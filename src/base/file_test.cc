@@ -70,7 +70,8 @@ TEST(ReadFileToString, RefusesMoreThanTheLimitBeforeReading) {
   TemporaryFolder folder;
   ASSERT_OK_AND_ASSIGN(File file, File::OpenForWrite(folder / "sparse"));
   ASSERT_OK(file.Resize(uint64_t{1} << 40));
-  EXPECT_THAT(ReadFileToString(folder / "sparse", 1000), Fails(Code::kCorrupt, "more than the 1000"));
+  EXPECT_THAT(ReadFileToString(folder / "sparse", 1000),
+              Fails(Code::kCorrupt, "more than the 1000"));
 }
 
 TEST(WriteFileAtomically, ReplacesAndLeavesNoTemporary) {
@@ -92,7 +93,8 @@ TEST(MemoryFile, ReadsAndEnds) {
   std::string text(2, '\0');
   ASSERT_OK(file.ReadAt(4, std::as_writable_bytes(std::span(text))));
   EXPECT_EQ(text, "ef");
-  EXPECT_THAT(file.ReadAt(5, std::as_writable_bytes(std::span(text))), Fails(Code::kIoError, "ends"));
+  EXPECT_THAT(file.ReadAt(5, std::as_writable_bytes(std::span(text))),
+              Fails(Code::kIoError, "ends"));
   EXPECT_THAT(file.ReadAt(~uint64_t{0}, std::as_writable_bytes(std::span(text))),
               Fails(Code::kIoError, "ends"));
 }

@@ -36,7 +36,8 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception&) override {
+  bool parse_error(size_t position, const std::string&,
+                   const nlohmann::detail::exception&) override {
     status_ = Error(Code::kCorrupt, "{}: not valid JSON at byte {}", where_, position);
     return false;
   }

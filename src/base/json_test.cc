@@ -8,7 +8,8 @@ namespace {
 TEST(ParseJson, BuildsWhatStandsThere) {
   ASSERT_OK_AND_ASSIGN(
       const Json json,
-      ParseJson(R"({"a": [1, -2, 3.5, {"b": null}], "c": "\u00e9", "d": [[], {}], "e": true})", "x"));
+      ParseJson(R"({"a": [1, -2, 3.5, {"b": null}], "c": "\u00e9", "d": [[], {}], "e": true})",
+                "x"));
   EXPECT_EQ(json["a"][0], 1);
   EXPECT_EQ(json["a"][1], -2);
   EXPECT_EQ(json["a"][2], 3.5);
@@ -37,7 +38,8 @@ TEST(ParseJson, RefusesBombs) {
 TEST(ParseJson, EveryTruncationIsRefused) {
   const std::string text = R"({"a": [1, 2.5e3], "b": "text", "c": {"d": false}})";
   for (size_t length = 0; length < text.size(); ++length) {
-    EXPECT_THAT(ParseJson(text.substr(0, length), "config.json"), Fails(Code::kCorrupt, "config.json"))
+    EXPECT_THAT(ParseJson(text.substr(0, length), "config.json"),
+                Fails(Code::kCorrupt, "config.json"))
         << length;
   }
   EXPECT_THAT(ParseJson(text + "x", "x"), Fails(Code::kCorrupt, "not valid JSON"));

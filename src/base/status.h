@@ -1,8 +1,8 @@
 // Status and Result<T>: how a function says that what it was asked for did not happen.
 //
-// Everything that can go wrong in a healthy program (a missing file, a short read, a bad checksum, a
-// malformed request) comes back as one of these; nothing throws. A message is one sentence that says
-// what, where, found and expected, and where possible what to do.
+// Everything that can go wrong in a healthy program (a missing file, a short read, a bad checksum,
+// a malformed request) comes back as one of these; nothing throws. A message is one sentence that
+// says what, where, found and expected, and where possible what to do.
 #pragma once
 
 #include <fmt/core.h>
@@ -66,16 +66,18 @@ Status Error(Code code, fmt::format_string<Args...> format, Args&&... args) {
 // An I/O error whose message ends in the system's own words for `error_number`.
 Status ErrnoError(int error_number, std::string_view what);
 
-// A T, or the Status that says why there is none. Has the shape of C++23's std::expected<T, Status>.
+// A T, or the Status that says why there is none. Has the shape of C++23's std::expected<T,
+// Status>.
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  // NOLINTNEXTLINE(google-explicit-constructor): `return value;` and `return status;` are the point.
+  // Both implicit: `return value;` and `return status;` are the point of the class.
+  // NOLINTBEGIN(google-explicit-constructor)
   Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}
-  // NOLINTNEXTLINE(google-explicit-constructor)
   Result(Status error) : state_(std::in_place_index<1>, std::move(error)) {
     PICCHIO_CHECK(!std::get<1>(state_).ok());
   }
+  // NOLINTEND(google-explicit-constructor)
 
   bool has_value() const { return state_.index() == 0; }
   explicit operator bool() const { return has_value(); }
@@ -102,12 +104,11 @@ class [[nodiscard]] Result {
 #define PICCHIO_CONCAT_INNER(a, b) a##b
 #define PICCHIO_CONCAT(a, b) PICCHIO_CONCAT_INNER(a, b)
 
-#define PICCHIO_RETURN_IF_ERROR(expression)                \
-  do {                                                     \
-    if (::picchio::Status picchio_status_ = (expression);  \
-        !picchio_status_.ok()) {                           \
-      return picchio_status_;                              \
-    }                                                      \
+#define PICCHIO_RETURN_IF_ERROR(expression)                                        \
+  do {                                                                             \
+    if (::picchio::Status picchio_status_ = (expression); !picchio_status_.ok()) { \
+      return picchio_status_;                                                      \
+    }                                                                              \
   } while (false)
 
 // PICCHIO_ASSIGN_OR_RETURN(auto file, File::Open(path));

@@ -17,9 +17,9 @@ namespace picchio {
 // whichever is less; at least 1.
 int UsableCpus();
 
-// Runs loops on `num_threads` threads, the calling one among them. Every thread of the team computes
-// with denormals (FTZ and DAZ cleared), as the arithmetic contract asks. Idle threads sleep.
-// ParallelFor is called by one thread at a time and not from within a loop.
+// Runs loops on `num_threads` threads, the calling one among them. Every thread of the team
+// computes with denormals (FTZ and DAZ cleared), as the arithmetic contract asks. Idle threads
+// sleep. ParallelFor is called by one thread at a time and not from within a loop.
 class ThreadPool {
  public:
   explicit ThreadPool(int num_threads);
@@ -50,7 +50,7 @@ class ThreadPool {
   std::mutex mutex_;
   std::condition_variable start_;
   std::condition_variable done_;
-  Loop loop_{};             // Guarded by mutex_.
+  Loop loop_{};              // Guarded by mutex_.
   uint64_t generation_ = 0;  // Guarded by mutex_; one more for every loop.
   int running_ = 0;          // Guarded by mutex_; workers that are still in the current loop.
   bool stop_ = false;        // Guarded by mutex_.

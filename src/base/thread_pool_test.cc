@@ -41,7 +41,8 @@ TEST(ThreadPool, EveryThreadComputesWithDenormals) {
   ThreadPool pool(2);
   std::vector<float> halves(64);
   volatile float smallest = std::numeric_limits<float>::denorm_min();
-  pool.ParallelFor(halves.size(), 1, [&](size_t begin, size_t, int) { halves[begin] = smallest * 2; });
+  pool.ParallelFor(halves.size(), 1,
+                   [&](size_t begin, size_t, int) { halves[begin] = smallest * 2; });
   for (const float half : halves) EXPECT_GT(half, 0.0F);
 }
 

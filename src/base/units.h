@@ -11,7 +11,8 @@ constexpr uint64_t operator""_MiB(unsigned long long n) { return n << 20; }
 constexpr uint64_t operator""_GiB(unsigned long long n) { return n << 30; }
 // NOLINTEND(google-runtime-int)
 
-// `n` rounded up to a multiple of `multiple`, which is not 0. The caller knows that it does not wrap.
+// `n` rounded up to a multiple of `multiple`, which is not 0. The caller knows that it does not
+// wrap.
 constexpr uint64_t RoundUp(uint64_t n, uint64_t multiple) {
   return (n + multiple - 1) / multiple * multiple;
 }

@@ -13,9 +13,9 @@ TEST(Utf8, ValidText) {
 
 // The ill-formed sequences of the Unicode Standard, section 3.9, and the cases around each limit.
 TEST(Utf8, InvalidText) {
-  for (const char* bad : {"\x80", "\xC0\xAF", "\xC1\xBF", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xED\xBF\xBF",
-                          "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF",
-                          "\xC3(", "\xE2\x82", "\xF0\x9F\x90"}) {
+  for (const char* bad : {"\x80", "\xC0\xAF", "\xC1\xBF", "\xE0\x9F\xBF", "\xED\xA0\x80",
+                          "\xED\xBF\xBF", "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80",
+                          "\xF5\x80\x80\x80", "\xFF", "\xC3(", "\xE2\x82", "\xF0\x9F\x90"}) {
     EXPECT_EQ(ValidUtf8Prefix(std::string("ok") + bad), 2u) << testing::PrintToString(bad);
   }
 }

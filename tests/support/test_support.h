@@ -1,4 +1,5 @@
-// What every test program shares: the repository's data, a folder of one's own, matchers for Status.
+// What every test program shares: the repository's data, a folder of one's own, matchers for
+// Status.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -63,7 +64,7 @@ MATCHER_P2(Fails, code, part, "fails with this code and a message that has this 
 // ASSERT_OK_AND_ASSIGN(auto file, File::OpenForRead(path));
 #define ASSERT_OK_AND_ASSIGN(lhs, expression) \
   ASSERT_OK_AND_ASSIGN_INNER(PICCHIO_CONCAT(picchio_test_result_, __LINE__), lhs, expression)
-#define ASSERT_OK_AND_ASSIGN_INNER(result, lhs, expression)                   \
-  auto result = (expression);                                                 \
-  ASSERT_TRUE(result.has_value()) << ::picchio::StatusOf(result).ToString();  \
+#define ASSERT_OK_AND_ASSIGN_INNER(result, lhs, expression)                  \
+  auto result = (expression);                                                \
+  ASSERT_TRUE(result.has_value()) << ::picchio::StatusOf(result).ToString(); \
   lhs = std::move(result).value()

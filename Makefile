@@ -1,0 +1,34 @@
+# The everyday commands. PRESET names one of CMakePresets.json: release, debug, asan-ubsan, tsan.
+PRESET ?= release
+BUILD  := build/$(PRESET)
+JOBS   ?= $(shell nproc)
+
+.PHONY: all deps build run test bench fmt lint clean
+
+all: build
+
+# Installs the Debian packages that are missing.
+deps:
+	@scripts/deps
+
+build: deps
+	@cmake --preset $(PRESET) --log-level=WARNING $(CMAKE_ARGS)
+	@cmake --build $(BUILD) -j $(JOBS)
+
+# A page of text from the model that comes with the sources.
+run: build
+	@$(BUILD)/picchio run models/demo -p "Once upon a time" -n 400 --temp 0.7 --top-k 40 --seed 7
+
+test: build
+	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure
+
+# Formats every source in place.
+fmt:
+	@git ls-files '*.cc' '*.h' ':!third_party/*' | xargs clang-format -i
+
+# clang-tidy over what changed since BASE (a commit, or "all"; two days ago unless said otherwise).
+lint: build
+	@scripts/lint $(BUILD) $(BASE)
+
+clean:
+	@rm -rf build
