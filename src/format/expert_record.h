@@ -1,5 +1,5 @@
-// One expert's record: where its weights, scales and biases lie in the contiguous bytes that a source
-// delivers and a store keeps. Follows from the model's shape alone.
+// One expert's record: where its weights, scales and biases lie in the contiguous bytes that a
+// source delivers and a store keeps. Follows from the model's shape alone.
 //
 // gate_up is [2 * intermediate_size, hidden_size], down is [hidden_size, intermediate_size], rows
 // contiguous. Part order: gate_up weights, gate_up scales, down weights, down scales, gate_up bias,
@@ -37,8 +37,8 @@ struct ExpertRecordLayout {
   RecordPart gate_up_scales;
   RecordPart down;
   RecordPart down_scales;
-  RecordPart gate_up_bias;  // F32 [2 * intermediate_size]
-  RecordPart down_bias;     // F32 [hidden_size]
+  RecordPart gate_up_bias;    // F32 [2 * intermediate_size]
+  RecordPart down_bias;       // F32 [hidden_size]
   uint64_t record_bytes = 0;  // To the end of the last part; a store pads it to its block size.
 
   // Fails with kUnsupported where the kind cannot hold such rows (MXFP4 wants multiples of 32, INT4

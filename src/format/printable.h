@@ -1,0 +1,20 @@
+// Names from outside, made fit for a message.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace picchio {
+
+// `text` in double quotes, control bytes, quotes and backslashes as \xNN, cut after 200 bytes: a
+// hostile name can neither break a line of output nor flood it.
+std::string Quoted(std::string_view text);
+
+// Whether `text` holds a byte below 0x20 or 0x7f.
+bool HasControlBytes(std::string_view text);
+
+// Whether `name` can be a file directly in a folder: not empty, "." or "..", without a separator of
+// any system ('/', '\\') and without control bytes.
+bool IsPlainFileName(std::string_view name);
+
+}  // namespace picchio

@@ -1,0 +1,25 @@
+#include "format/printable.h"
+
+#include "support/test_support.h"
+
+namespace picchio {
+namespace {
+
+TEST(Printable, QuotesAndEscapes) {
+  EXPECT_EQ(Quoted("a b\u00e9"), "\"a b\u00e9\"");
+  EXPECT_EQ(Quoted("a\n\"\\\x7f"), R"("a\x0a\x22\x5c\x7f")");
+  EXPECT_EQ(Quoted(std::string(500, 'x')), "\"" + std::string(200, 'x') + "...\"");
+}
+
+TEST(Printable, KnowsPlainFileNames) {
+  for (const char* good : {"a", "model 1.safetensors", "\u4e2d.json", "..a", ".hidden"}) {
+    EXPECT_TRUE(IsPlainFileName(good)) << good;
+  }
+  for (const char* bad : {"", ".", "..", "a/b", "/a", "..\\a", "a\nb", "a\x7f"}) {
+    EXPECT_FALSE(IsPlainFileName(bad)) << bad;
+  }
+  EXPECT_FALSE(IsPlainFileName(std::string_view("a\0b", 3)));
+}
+
+}  // namespace
+}  // namespace picchio
