@@ -1,0 +1,70 @@
+// From logits to the next token: all in F64, the same token on every machine.
+//
+// docs/sampling.md is the definition: the order of the steps, of the candidates and of the sums.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/sampling_params.h"
+
+namespace picchio {
+
+// The sampler of one sequence: the parameters, and the tokens that the penalties look back on.
+// One thread at a time.
+class Sampler {
+ public:
+  // Tokens are drawn from the ids [0, vocabulary_size): those that the tokenizer knows, which may
+  // be fewer than the model has rows. Fails as Validate does.
+  static Result<Sampler> Create(SamplingParams params, int32_t vocabulary_size);
+
+  // Notes tokens of the prompt, which the repeat penalty counts, or a token that was generated,
+  // which all three penalties count.
+  void NotePrompt(std::span<const int32_t> ids);
+  void NoteGenerated(int32_t id);
+
+  // The token for `position`, the place in the sequence that it will take (a prompt of T tokens:
+  // T). logits: one for each row of the model's head, at least vocabulary_size; those beyond are
+  // not looked at. Changes nothing that a later call could see: the same logits and position give
+  // the same token. O(vocabulary) unless the distribution is so flat that a large part of it must
+  // be ranked. Fails (kCorrupt) on a logit that is not finite, (kInvalidArgument) where logit_bias
+  // bans every token.
+  Result<int32_t> Sample(std::span<const float> logits, uint64_t position);
+
+  const SamplingParams& params() const { return params_; }
+
+ private:
+  struct Candidate {
+    double logit;   // After bias and penalties.
+    double weight;  // exp((logit - largest logit) / temperature).
+    int32_t id;
+  };
+
+  Sampler(SamplingParams params, int32_t vocabulary_size)
+      : params_(std::move(params)), vocabulary_size_(vocabulary_size) {}
+
+  static bool RanksBefore(const Candidate& a, const Candidate& b);
+  static bool HasSmallerId(const Candidate& a, const Candidate& b) { return a.id < b.id; }
+
+  // The steps of docs/sampling.md. Each takes and leaves candidates_ in ascending order of ids.
+  Status CollectAdjusted(std::span<const float> logits);
+  void KeepTopK();
+  void Weigh();
+  void KeepTopP();
+  void KeepMinP();
+  int32_t Draw(double u);
+
+  double TotalWeight() const;
+  size_t Rank(double threshold, bool inclusive);
+
+  SamplingParams params_;
+  int32_t vocabulary_size_;
+  std::unordered_map<int32_t, uint32_t> seen_;  // Id: how often it was generated; 0: prompt only.
+  std::vector<Candidate> candidates_;           // Kept between calls for its memory alone.
+};
+
+}  // namespace picchio
