@@ -1,0 +1,47 @@
+// The memory that records are read into: fixed slots, made once, never freed and allocated again.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/page_memory.h"
+#include "base/status.h"
+#include "base/units.h"
+#include "experts/expert_source.h"
+
+namespace picchio {
+
+// Slots of one size in chunks of host memory, each chunk a whole number of slots. Everything is
+// touched when it is made: churn of page commits inside a run has cost other engines all that the
+// cache won. Immutable, so any thread may ask; who writes to a slot is the cache's affair.
+class SlotArena {
+ public:
+  // A chunk that io_uring can still register as one buffer.
+  static constexpr uint64_t kMaxChunkBytes = 1_GiB;
+
+  // The distance of slots that hold `slot_bytes` bytes: a multiple of 64 KiB, which is aligned for
+  // any device and page size; below 64 KiB the next power of two, but at least 4096, so that a tiny
+  // model's cache is not mostly padding.
+  static uint64_t StrideFor(uint64_t slot_bytes);
+
+  // Chunks are at most `chunk_bytes`, but hold at least one slot. Fails with kResourceExhausted,
+  // giving the figures, where the slots do not fit into memory, with kUnsupported where one slot is
+  // larger than a chunk can be.
+  static Result<SlotArena> Create(uint64_t slot_bytes, size_t num_slots, uint64_t chunk_bytes);
+
+  size_t num_slots() const { return num_slots_; }
+  uint64_t stride() const { return stride_; }
+  std::span<const MemoryChunk> chunks() const { return chunks_; }
+  Slot slot(size_t slot_idx) const;
+
+ private:
+  std::vector<PageMemory> memory_;
+  std::vector<MemoryChunk> chunks_;
+  size_t num_slots_ = 0;
+  size_t slots_per_chunk_ = 0;
+  uint64_t stride_ = 0;
+};
+
+}  // namespace picchio
