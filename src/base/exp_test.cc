@@ -1,6 +1,6 @@
 #include "base/exp.h"
 
-#include <bit>
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>

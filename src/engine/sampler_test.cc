@@ -43,7 +43,8 @@ int32_t BruteForce(std::vector<float> logits, size_t vocabulary, const SamplingP
     if (in_prompt + times > 0) {
       l[id] = l[id] > 0 ? l[id] / params.repeat_penalty : l[id] * params.repeat_penalty;
     }
-    if (times > 0) l[id] -= times * params.frequency_penalty + params.presence_penalty;
+    if (times > 0)
+      l[id] -= static_cast<double>(times) * params.frequency_penalty + params.presence_penalty;
   }
   std::vector<size_t> ranked(vocabulary);
   std::iota(ranked.begin(), ranked.end(), size_t{0});

@@ -1,5 +1,7 @@
 #include "engine/stop_strings.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>

@@ -1,0 +1,138 @@
+#include "engine/memory_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/check.h"
+#include "base/units.h"
+
+namespace picchio {
+namespace {
+
+constexpr uint32_t kDefaultContext = 8192;
+// Below this a default is of no use to anybody: better to refuse and show the figures.
+constexpr uint32_t kLeastDefaultContext = 256;
+constexpr uint32_t kContextStep = 64;  // Attention's block: a default is a whole number of them.
+constexpr uint64_t kLeastSlots = 2;
+
+uint64_t Less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
+
+uint64_t KvBytes(const MemoryDemand& demand, uint64_t context) {
+  return demand.kv_bytes_per_position * context + demand.kv_window_bytes;
+}
+
+// The most positions whose KV cache takes at most `bytes`, up to `limit`.
+uint32_t ContextWithin(const MemoryDemand& demand, uint64_t bytes, uint32_t limit) {
+  const uint64_t per_position = std::max<uint64_t>(demand.kv_bytes_per_position, 1);
+  return static_cast<uint32_t>(
+      std::min<uint64_t>(limit, Less(bytes, demand.kv_window_bytes) / per_position));
+}
+
+uint32_t DefaultContext(const MemoryDemand& demand, uint64_t bytes) {
+  const uint32_t most = std::min(demand.max_context, kDefaultContext);
+  const uint32_t fits = ContextWithin(demand, bytes, most);
+  if (fits == most) return most;
+  return std::max(std::min(most, kLeastDefaultContext), fits / kContextStep * kContextStep);
+}
+
+std::optional<uint64_t> SlotsAskedFor(const MemoryDemand& demand, const MemoryWishes& wishes) {
+  if (wishes.slots_per_layer.has_value()) {
+    return uint64_t{*wishes.slots_per_layer} * demand.num_moe_layers;
+  }
+  if (wishes.cache_bytes.has_value()) return *wishes.cache_bytes / demand.slot_bytes;
+  return std::nullopt;
+}
+
+Status DoesNotFit(const MemoryDemand& demand, const MemoryPlan& plan, const MemoryInfo& memory) {
+  std::string free = fmt::format("{} of {} are free", FormatBytes(plan.free_bytes),
+                                 FormatBytes(memory.physical_bytes));
+  if (memory.cgroup.has_value()) {
+    free += fmt::format(" (limit {} in {})", FormatBytes(memory.cgroup->limit_bytes),
+                        memory.cgroup->limit_file);
+  }
+  // What could be given, with everything else at its least.
+  const uint64_t left = Less(plan.free_bytes, demand.dense_bytes + demand.working_bytes);
+  const uint64_t least_cache = kLeastSlots * demand.slot_bytes;
+  const uint32_t context = ContextWithin(demand, Less(left, least_cache), demand.max_context);
+  std::string advice;
+  if (left < demand.kv_window_bytes + least_cache || context == 0) {
+    advice = "the model needs more memory than that whatever the context and the cache";
+  } else if (context < plan.context) {
+    advice = fmt::format("a context of at most {} fits, with the smallest cache", context);
+  } else {
+    advice =
+        fmt::format("with this context a cache of at most {} slots ({}) fits",
+                    (left - plan.kv_bytes) / demand.slot_bytes, FormatBytes(left - plan.kv_bytes));
+  }
+  return Error(Code::kResourceExhausted, "this needs {} of memory ({}), but {}; {}",
+               FormatBytes(plan.total_bytes()), plan.Breakdown(), free, advice);
+}
+
+}  // namespace
+
+std::string FormatBytes(uint64_t bytes) {
+  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
+  if (bytes < 1024) return fmt::format("{} B", bytes);
+  auto value = static_cast<double>(bytes);
+  size_t unit = 0;
+  while (value >= 1000 && unit + 1 < kUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return fmt::format("{:.{}f} {}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0, kUnits[unit]);
+}
+
+std::string MemoryPlan::Breakdown() const {
+  return fmt::format(
+      "dense weights {}, KV cache of {} positions {}, expert cache of {} slots {}, working memory "
+      "{}",
+      FormatBytes(dense_bytes), context, FormatBytes(kv_bytes), num_slots, FormatBytes(cache_bytes),
+      FormatBytes(working_bytes));
+}
+
+Result<MemoryPlan> PlanMemory(const MemoryDemand& demand, const MemoryWishes& wishes,
+                              const MemoryInfo& memory) {
+  PICCHIO_CHECK(demand.max_context > 0 && demand.slot_bytes > 0 && demand.num_moe_layers > 0);
+  if (wishes.context.has_value() &&
+      (*wishes.context == 0 || *wishes.context > demand.max_context)) {
+    return Error(Code::kInvalidArgument, "the context is {}, expected 1 to {}, the model's longest",
+                 *wishes.context, demand.max_context);
+  }
+  const std::optional<uint64_t> slots = SlotsAskedFor(demand, wishes);
+  if (slots.has_value() && *slots < kLeastSlots) {
+    return Error(Code::kInvalidArgument,
+                 "the expert cache would have {} slots of {}, expected at least {}", *slots,
+                 FormatBytes(demand.slot_bytes), kLeastSlots);
+  }
+  const uint64_t most_slots = std::max(kLeastSlots, demand.num_records);
+
+  MemoryPlan plan{.dense_bytes = demand.dense_bytes,
+                  .working_bytes = demand.working_bytes,
+                  .free_bytes = memory.FreeForUs()};
+  const uint64_t reserve = std::clamp<uint64_t>(plan.free_bytes / 20, 256_MiB, 2_GiB);
+  const uint64_t shared =
+      Less(plan.free_bytes, demand.dense_bytes + demand.working_bytes + reserve);
+  if (slots.has_value()) plan.num_slots = std::min(*slots, most_slots);
+
+  if (wishes.context.has_value()) {
+    plan.context = *wishes.context;
+  } else if (slots.has_value()) {
+    plan.context = DefaultContext(demand, Less(shared, plan.num_slots * demand.slot_bytes));
+  } else {
+    plan.context = DefaultContext(demand, shared / 2);
+  }
+  plan.kv_bytes = KvBytes(demand, plan.context);
+
+  if (!slots.has_value()) {
+    plan.num_slots =
+        std::clamp(Less(shared, plan.kv_bytes) / demand.slot_bytes, kLeastSlots, most_slots);
+  }
+  plan.cache_bytes = plan.num_slots * demand.slot_bytes;
+  plan.cache_below_token = plan.num_slots < demand.records_per_token;
+  if (plan.total_bytes() > plan.free_bytes) return DoesNotFit(demand, plan, memory);
+  return plan;
+}
+
+}  // namespace picchio

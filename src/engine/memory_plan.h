@@ -1,0 +1,65 @@
+// The memory ledger: everything that a run will hold, sized before any of it is allocated.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/memory_info.h"
+#include "base/status.h"
+
+namespace picchio {
+
+// What the model makes necessary. All figures are below 2^60.
+struct MemoryDemand {
+  uint64_t dense_bytes = 0;
+  uint64_t working_bytes = 0;  // Activations of the longest span, logits, buffers of the readers.
+  uint64_t kv_bytes_per_position = 0;
+  uint64_t kv_window_bytes = 0;    // Of layers that keep a window, whatever the context.
+  uint32_t max_context = 0;        // The model's; at least 1.
+  uint64_t slot_bytes = 0;         // Of the expert cache, padding included; at least 1.
+  uint32_t num_moe_layers = 0;     // At least 1.
+  uint64_t num_records = 0;        // Experts of all layers: more slots would stay empty.
+  uint64_t records_per_token = 0;  // What one token reads if nothing is cached.
+};
+
+// What the user asked for; what is absent is chosen.
+struct MemoryWishes {
+  std::optional<uint32_t> context{};
+  std::optional<uint64_t> cache_bytes{};
+  std::optional<uint32_t> slots_per_layer{};  // Takes precedence over cache_bytes.
+};
+
+struct MemoryPlan {
+  uint32_t context = 0;    // Positions.
+  uint64_t num_slots = 0;  // Of the expert cache, at least 2.
+  uint64_t dense_bytes = 0;
+  uint64_t working_bytes = 0;
+  uint64_t kv_bytes = 0;
+  uint64_t cache_bytes = 0;
+  uint64_t free_bytes = 0;  // What there was to divide.
+  // The cache holds less than a single token reads: it will hit rarely, and more slots are worth
+  // more than a longer context.
+  bool cache_below_token = false;
+
+  uint64_t total_bytes() const { return dense_bytes + working_bytes + kv_bytes + cache_bytes; }
+  // "dense weights 3.1 GiB, KV cache of 8192 positions 1.5 GiB, expert cache of 2427 slots 6.0 GiB,
+  // working memory 100 MiB".
+  std::string Breakdown() const;
+};
+
+// The default context is the least of the model's, 8192 and what fits, where the KV cache may take
+// half of what it shares with an expert cache that is not fixed either, and all beside one that is.
+// The default cache takes what is left but for a reserve of a twentieth of the free memory (256 MiB
+// to 2 GiB) for the rest of the process and for others. What was asked for may use up the reserve.
+//
+// Fails with kInvalidArgument for a context of 0 or beyond the model's and for fewer than 2 slots;
+// with kResourceExhausted, giving the figures and what would fit, where the sum exceeds
+// memory.FreeForUs().
+Result<MemoryPlan> PlanMemory(const MemoryDemand& demand, const MemoryWishes& wishes,
+                              const MemoryInfo& memory);
+
+// "512 B", "1.5 GiB": three significant digits or all before the point.
+std::string FormatBytes(uint64_t bytes);
+
+}  // namespace picchio

@@ -1,0 +1,131 @@
+#include "engine/memory_plan.h"
+
+#include <limits>
+
+#include "base/units.h"
+#include "support/test_support.h"
+
+namespace picchio {
+namespace {
+
+// Qwen3-30B-A3B as docs and config give it: 48 layers of 128 experts, 8 per token, 2,654,208 bytes
+// each (in slots of 41 times 64 KiB), F32 keys and values of 4 heads of 128.
+MemoryDemand Qwen3() {
+  return {.dense_bytes = 3_GiB,
+          .working_bytes = 256_MiB,
+          .kv_bytes_per_position = uint64_t{48} * 2 * 4 * 128 * 4,
+          .max_context = 40'960,
+          .slot_bytes = 41 * 64_KiB,
+          .num_moe_layers = 48,
+          .num_records = 48 * 128,
+          .records_per_token = 48 * 8};
+}
+
+MemoryInfo Free(uint64_t bytes) { return {.physical_bytes = 64_GiB, .available_bytes = bytes}; }
+
+TEST(MemoryPlan, DefaultsTakeWhatIsThereButForAReserve) {
+  // 16 GiB: reserve 16/20 GiB; 1.5 GiB of KV; the rest is cache.
+  ASSERT_OK_AND_ASSIGN(const MemoryPlan plan, PlanMemory(Qwen3(), {}, Free(16_GiB)));
+  EXPECT_EQ(plan.context, 8192u);
+  EXPECT_EQ(plan.kv_bytes, 1536_MiB);
+  const uint64_t cache = 16_GiB - 16_GiB / 20 - 3_GiB - 256_MiB - 1536_MiB;
+  EXPECT_EQ(plan.num_slots, cache / (41 * 64_KiB));
+  EXPECT_EQ(plan.cache_bytes, plan.num_slots * 41 * 64_KiB);
+  EXPECT_EQ(plan.free_bytes, 16_GiB);
+  EXPECT_FALSE(plan.cache_below_token);
+  EXPECT_LE(plan.total_bytes() + 16_GiB / 20, 16_GiB);
+}
+
+TEST(MemoryPlan, ACacheNeverExceedsTheModel) {
+  ASSERT_OK_AND_ASSIGN(MemoryPlan plan, PlanMemory(Qwen3(), {}, Free(60_GiB)));
+  EXPECT_EQ(plan.num_slots, 48u * 128);
+  ASSERT_OK_AND_ASSIGN(
+      plan,
+      PlanMemory(Qwen3(), {.cache_bytes = std::numeric_limits<uint64_t>::max()}, Free(60_GiB)));
+  EXPECT_EQ(plan.num_slots, 48u * 128);
+  ASSERT_OK_AND_ASSIGN(
+      plan,
+      PlanMemory(Qwen3(), {.slots_per_layer = std::numeric_limits<uint32_t>::max()}, Free(60_GiB)));
+  EXPECT_EQ(plan.num_slots, 48u * 128);
+}
+
+TEST(MemoryPlan, DefaultContextShrinksToHalfOfWhatItShares) {
+  // 4.5 GiB: 1 GiB left after dense, working memory and the least reserve of 256 MiB; half of it
+  // holds 2730 positions of 192 KiB, which is 42 blocks of 64.
+  ASSERT_OK_AND_ASSIGN(const MemoryPlan plan, PlanMemory(Qwen3(), {}, Free(4608_MiB)));
+  EXPECT_EQ(plan.context, 2688u);
+  EXPECT_EQ(plan.kv_bytes, 504_MiB);
+  EXPECT_EQ(plan.num_slots, (1_GiB - 504_MiB) / (41 * 64_KiB));
+  EXPECT_TRUE(plan.cache_below_token);
+}
+
+TEST(MemoryPlan, DefaultContextTakesAllBesideAFixedCache) {
+  ASSERT_OK_AND_ASSIGN(const MemoryPlan plan,
+                       PlanMemory(Qwen3(), {.cache_bytes = 64_MiB}, Free(4608_MiB)));
+  EXPECT_EQ(plan.num_slots, 24u);
+  // (1 GiB - 24 slots) / 192 KiB = 5133, rounded down to a multiple of 64.
+  EXPECT_EQ(plan.context, 5120u);
+  ASSERT_OK_AND_ASSIGN(const MemoryPlan by_layer,
+                       PlanMemory(Qwen3(), {.cache_bytes = 1, .slots_per_layer = 2}, Free(8_GiB)));
+  EXPECT_EQ(by_layer.num_slots, 96u);
+}
+
+TEST(MemoryPlan, AShortModelKeepsItsOddContext) {
+  MemoryDemand demand = Qwen3();
+  demand.max_context = 100;
+  ASSERT_OK_AND_ASSIGN(const MemoryPlan plan, PlanMemory(demand, {}, Free(16_GiB)));
+  EXPECT_EQ(plan.context, 100u);
+}
+
+TEST(MemoryPlan, WhatWasAskedForMayUseUpTheReserve) {
+  const MemoryWishes wishes = {.context = 4096, .cache_bytes = 400_MiB};
+  const uint64_t exact = 3_GiB + 256_MiB + 768_MiB + 400_MiB / (41 * 64_KiB) * (41 * 64_KiB);
+  ASSERT_OK_AND_ASSIGN(const MemoryPlan plan, PlanMemory(Qwen3(), wishes, Free(exact)));
+  EXPECT_EQ(plan.total_bytes(), exact);
+  EXPECT_THAT(PlanMemory(Qwen3(), wishes, Free(exact - 1)),
+              Fails(Code::kResourceExhausted, "KV cache of 4096 positions 768 MiB"));
+}
+
+TEST(MemoryPlan, RefusalsNameTheFiguresAndWhatWouldFit) {
+  // A context that is too long: (8 GiB - 3.25 GiB - two slots) / 192 KiB = 25914 positions.
+  EXPECT_THAT(PlanMemory(Qwen3(), {.context = 40'000}, Free(8_GiB)),
+              Fails(Code::kResourceExhausted,
+                    "8.00 GiB of 64.0 GiB are free; a context of at most "
+                    "25914 fits, with the smallest cache"));
+  // A cache that is too large: 8 - 3.25 - 1.5 GiB = 3.25 GiB, 1298 slots.
+  EXPECT_THAT(PlanMemory(Qwen3(), {.context = 8192, .cache_bytes = 5_GiB}, Free(8_GiB)),
+              Fails(Code::kResourceExhausted, "at most 1298 slots (3.25 GiB) fits"));
+  // Dense weights that are too large, under a limit; the same by a hair.
+  MemoryInfo memory = Free(60_GiB);
+  memory.cgroup = {.limit_bytes = 3_GiB, .used_bytes = 1_GiB, .limit_file = "/cg/memory.max"};
+  EXPECT_THAT(PlanMemory(Qwen3(), {}, memory),
+              Fails(Code::kResourceExhausted,
+                    "2.00 GiB of 64.0 GiB are free (limit 3.00 GiB in /cg/memory.max); the model "
+                    "needs more memory than that whatever the context and the cache"));
+  EXPECT_THAT(PlanMemory(Qwen3(), {}, Free(3_GiB + 256_MiB + 2 * 41 * 64_KiB)),
+              Fails(Code::kResourceExhausted, "whatever the context"));
+}
+
+TEST(MemoryPlan, WordsThatMakeNoSense) {
+  EXPECT_THAT(PlanMemory(Qwen3(), {.context = 0}, Free(16_GiB)),
+              Fails(Code::kInvalidArgument, "the context is 0, expected 1 to 40960"));
+  EXPECT_THAT(PlanMemory(Qwen3(), {.context = 40'961}, Free(16_GiB)),
+              Fails(Code::kInvalidArgument, "the context is 40961"));
+  EXPECT_THAT(PlanMemory(Qwen3(), {.cache_bytes = 3_MiB}, Free(16_GiB)),
+              Fails(Code::kInvalidArgument, "1 slots of 2.56 MiB, expected at least 2"));
+  EXPECT_THAT(PlanMemory(Qwen3(), {.slots_per_layer = 0}, Free(16_GiB)),
+              Fails(Code::kInvalidArgument, "0 slots"));
+}
+
+TEST(MemoryPlan, FormatBytes) {
+  EXPECT_EQ(FormatBytes(0), "0 B");
+  EXPECT_EQ(FormatBytes(1023), "1023 B");
+  EXPECT_EQ(FormatBytes(1024), "1.00 KiB");
+  EXPECT_EQ(FormatBytes(1536_MiB), "1.50 GiB");
+  EXPECT_EQ(FormatBytes(100_MiB), "100 MiB");
+  EXPECT_EQ(FormatBytes(1023_MiB), "1.00 GiB");
+  EXPECT_EQ(FormatBytes(std::numeric_limits<uint64_t>::max()), "16777216 TiB");
+}
+
+}  // namespace
+}  // namespace picchio
