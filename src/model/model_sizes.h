@@ -1,0 +1,31 @@
+// How large a model is and what a token costs: arithmetic on its config, for planning and reports.
+// No overflow: a config's limits keep every figure below 2^63.
+#pragma once
+
+#include <cstdint>
+
+#include "model/config.h"
+
+namespace picchio {
+
+struct ModelSizes {
+  uint64_t total_parameters = 0;    // As checkpoints count them; a tied head once.
+  uint64_t active_parameters = 0;   // Those that one token uses; of the embedding one row.
+  uint64_t dense_parameters = 0;    // All but the routed experts' matrices.
+  uint64_t expert_parameters = 0;   // Of one routed expert's matrices.
+  uint64_t num_expert_records = 0;  // MoE layers x experts.
+  uint64_t records_per_token = 0;   // MoE layers x experts per token: what an uncached token reads.
+  // F32 keys and values of one position in the layers that see all positions, and those that a
+  // sliding layer keeps for its window, summed over the sliding layers.
+  uint64_t kv_bytes_per_position = 0;
+  uint64_t kv_window_bytes = 0;
+};
+
+ModelSizes SizesOf(const ModelConfig& config);
+
+// Bytes of the dense tensors as a converted model keeps them in memory: matrices of products BF16,
+// or with `dense_int8` one byte an element and an F32 scale a row; embedding and head alike with
+// `head_int8`; the router BF16; norms, biases and sinks F32.
+uint64_t DenseBytes(const ModelConfig& config, bool dense_int8, bool head_int8);
+
+}  // namespace picchio

@@ -1,0 +1,57 @@
+#include "model/model_sizes.h"
+
+#include "support/test_support.h"
+
+namespace picchio {
+namespace {
+
+ModelConfig Published(std::string_view name) {
+  const std::string path = "configs/" + std::string(name);
+  return ModelConfig::Parse(ReadAll(TestData(path)), name).value();
+}
+
+// The figures of the model cards and technical reports.
+TEST(ModelSizes, AreThePublishedOnes) {
+  const ModelSizes qwen = SizesOf(Published("qwen3-30b-a3b.json"));
+  EXPECT_EQ(qwen.total_parameters, 30'532'122'624u);
+  EXPECT_NEAR(static_cast<double>(qwen.active_parameters), 3.3e9, 0.3e9);
+  EXPECT_EQ(qwen.num_expert_records, 48u * 128);
+  EXPECT_EQ(qwen.records_per_token, 384u);
+  EXPECT_EQ(qwen.kv_bytes_per_position, 48u * 2 * 512 * 4);
+  EXPECT_EQ(qwen.kv_window_bytes, 0u);
+
+  const ModelSizes small = SizesOf(Published("gpt-oss-20b.json"));
+  EXPECT_NEAR(static_cast<double>(small.total_parameters), 20.91e9, 0.01e9);
+  EXPECT_NEAR(static_cast<double>(small.active_parameters), 3.61e9, 0.01e9);
+  EXPECT_EQ(small.kv_bytes_per_position, 12u * 2 * 512 * 4);
+  EXPECT_EQ(small.kv_window_bytes, 12u * 2 * 512 * 4 * 128);
+
+  const ModelSizes large = SizesOf(Published("gpt-oss-120b.json"));
+  EXPECT_NEAR(static_cast<double>(large.total_parameters), 116.83e9, 0.01e9);
+  EXPECT_NEAR(static_cast<double>(large.active_parameters), 5.13e9, 0.01e9);
+
+  const ModelSizes big = SizesOf(Published("qwen3-235b-a22b.json"));
+  EXPECT_NEAR(static_cast<double>(big.total_parameters), 235e9, 0.5e9);
+  EXPECT_NEAR(static_cast<double>(big.active_parameters), 22e9, 0.5e9);
+}
+
+TEST(ModelSizes, DenseBytesByHand) {
+  ModelConfig config;
+  config.vocab_size = 10;
+  config.hidden_size = 4;
+  config.num_hidden_layers = 1;
+  config.num_attention_heads = 2;
+  config.num_key_value_heads = 1;
+  config.head_dim = 2;
+  config.num_experts = 3;
+  config.experts_per_token = 1;
+  config.moe_intermediate_size = 2;
+  config.layers.resize(1);
+  // Embedding, head 40 each; q, o 16 each; k, v 8 each; router 12; three norms of 4.
+  EXPECT_EQ(DenseBytes(config, false, false), 2u * (80 + 48 + 12) + 4 * 12);
+  EXPECT_EQ(DenseBytes(config, true, false), 2u * (80 + 12) + 48 + 4 * (4 + 2 + 2 + 4) + 4 * 12);
+  EXPECT_EQ(DenseBytes(config, false, true), 2u * (48 + 12) + 80 + 4 * 20 + 4 * 12);
+}
+
+}  // namespace
+}  // namespace picchio
