@@ -136,16 +136,31 @@ Status File::Sync() {
   return Status::Ok();
 }
 
-void File::FlushBehind(uint64_t offset, uint64_t bytes) {
+void File::StartWriteback(uint64_t offset, uint64_t bytes) const {
   (void)sync_file_range(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(bytes),
                         SYNC_FILE_RANGE_WRITE);
-  (void)posix_fadvise(descriptor_, 0, static_cast<off_t>(offset), POSIX_FADV_DONTNEED);
+}
+
+void File::WillNeed(uint64_t offset, uint64_t bytes) const {
+  (void)posix_fadvise(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(bytes),
+                      POSIX_FADV_WILLNEED);
+}
+
+void File::DropCache(uint64_t offset, uint64_t bytes) const {
+  (void)posix_fadvise(descriptor_, static_cast<off_t>(offset), static_cast<off_t>(bytes),
+                      POSIX_FADV_DONTNEED);
 }
 
 Result<uint64_t> File::CurrentSize() const {
   struct stat info;
   if (fstat(descriptor_, &info) != 0) return ErrnoError(errno, "cannot examine " + name_);
   return static_cast<uint64_t>(info.st_size);
+}
+
+Result<uint64_t> File::AllocatedBytes() const {
+  struct stat info;
+  if (fstat(descriptor_, &info) != 0) return ErrnoError(errno, "cannot examine " + name_);
+  return static_cast<uint64_t>(info.st_blocks) * 512;
 }
 
 Result<bool> File::TryLock() {

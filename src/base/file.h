@@ -55,11 +55,17 @@ class File final : public RandomAccessFile {
   Status Reserve(uint64_t bytes);
   // Data and metadata to stable storage.
   Status Sync();
-  // Starts to write [offset, offset + bytes) back and drops what is already clean from the page
-  // cache: a long copy must not push everyone else's pages out. Best effort.
-  void FlushBehind(uint64_t offset, uint64_t bytes);
+  // Hints for long sequential work; best effort, they cannot fail. StartWriteback begins to write
+  // dirty pages, so that a later Sync finds little to do. WillNeed begins to read. DropCache lets
+  // go of clean pages: a long copy must not push everybody else's out.
+  void StartWriteback(uint64_t offset, uint64_t bytes) const;
+  void WillNeed(uint64_t offset, uint64_t bytes) const;
+  void DropCache(uint64_t offset, uint64_t bytes) const;
   // The length now, which is not size() when somebody else changed the file.
   Result<uint64_t> CurrentSize() const;
+  // What the file takes of the disk: less than its size where it is sparse, more where it is
+  // reserved.
+  Result<uint64_t> AllocatedBytes() const;
 
   // Takes the lock that other processes' TryLock of this file respects; false if another holds it.
   // It goes with the file or with the process.

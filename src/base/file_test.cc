@@ -26,6 +26,27 @@ TEST(File, WritesAndReadsAtOffsets) {
   EXPECT_EQ(text, "bcde");
 }
 
+TEST(File, ReserveTakesDiskButNoLength) {
+  TemporaryFolder folder;
+  ASSERT_OK_AND_ASSIGN(File file, File::OpenForWrite(folder / "a"));
+  ASSERT_OK(file.Reserve(1 << 20));
+  ASSERT_OK_AND_ASSIGN(const uint64_t length, file.CurrentSize());
+  EXPECT_EQ(length, 0u);
+  // A file system that cannot reserve leaves 0 here.
+  ASSERT_OK_AND_ASSIGN(const uint64_t allocated, file.AllocatedBytes());
+  EXPECT_TRUE(allocated == 0 || allocated >= 1 << 20) << allocated;
+  ASSERT_OK(file.Resize(5000));
+  ASSERT_OK_AND_ASSIGN(const uint64_t resized, file.CurrentSize());
+  EXPECT_EQ(resized, 5000u);
+  // Hints only: they change no byte.
+  file.StartWriteback(0, 5000);
+  file.DropCache(0, 5000);
+  file.WillNeed(0, 5000);
+  std::string zeros(5000, 'x');
+  ASSERT_OK(file.ReadAt(0, std::as_writable_bytes(std::span(zeros))));
+  EXPECT_EQ(zeros, std::string(5000, '\0'));
+}
+
 TEST(File, EndBeforeTheAskedBytesIsAnError) {
   TemporaryFolder folder;
   WriteAll(folder / "a", "abc");

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
 #include "base/check.h"
+#include "base/human.h"
 #include "base/units.h"
 
 namespace picchio {
@@ -46,10 +46,10 @@ std::optional<uint64_t> SlotsAskedFor(const MemoryDemand& demand, const MemoryWi
 }
 
 Status DoesNotFit(const MemoryDemand& demand, const MemoryPlan& plan, const MemoryInfo& memory) {
-  std::string free = fmt::format("{} of {} are free", FormatBytes(plan.free_bytes),
-                                 FormatBytes(memory.physical_bytes));
+  std::string free = fmt::format("{} of {} are free", FormatMemory(plan.free_bytes),
+                                 FormatMemory(memory.physical_bytes));
   if (memory.cgroup.has_value()) {
-    free += fmt::format(" (limit {} in {})", FormatBytes(memory.cgroup->limit_bytes),
+    free += fmt::format(" (limit {} in {})", FormatMemory(memory.cgroup->limit_bytes),
                         memory.cgroup->limit_file);
   }
   // What could be given, with everything else at its least.
@@ -64,32 +64,20 @@ Status DoesNotFit(const MemoryDemand& demand, const MemoryPlan& plan, const Memo
   } else {
     advice =
         fmt::format("with this context a cache of at most {} slots ({}) fits",
-                    (left - plan.kv_bytes) / demand.slot_bytes, FormatBytes(left - plan.kv_bytes));
+                    (left - plan.kv_bytes) / demand.slot_bytes, FormatMemory(left - plan.kv_bytes));
   }
   return Error(Code::kResourceExhausted, "this needs {} of memory ({}), but {}; {}",
-               FormatBytes(plan.total_bytes()), plan.Breakdown(), free, advice);
+               FormatMemory(plan.total_bytes()), plan.Breakdown(), free, advice);
 }
 
 }  // namespace
-
-std::string FormatBytes(uint64_t bytes) {
-  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
-  if (bytes < 1024) return fmt::format("{} B", bytes);
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  while (value >= 1000 && unit + 1 < kUnits.size()) {
-    value /= 1024;
-    ++unit;
-  }
-  return fmt::format("{:.{}f} {}", value, value < 9.995 ? 2 : value < 99.95 ? 1 : 0, kUnits[unit]);
-}
 
 std::string MemoryPlan::Breakdown() const {
   return fmt::format(
       "dense weights {}, KV cache of {} positions {}, expert cache of {} slots {}, working memory "
       "{}",
-      FormatBytes(dense_bytes), context, FormatBytes(kv_bytes), num_slots, FormatBytes(cache_bytes),
-      FormatBytes(working_bytes));
+      FormatMemory(dense_bytes), context, FormatMemory(kv_bytes), num_slots,
+      FormatMemory(cache_bytes), FormatMemory(working_bytes));
 }
 
 Result<MemoryPlan> PlanMemory(const MemoryDemand& demand, const MemoryWishes& wishes,
@@ -104,7 +92,7 @@ Result<MemoryPlan> PlanMemory(const MemoryDemand& demand, const MemoryWishes& wi
   if (slots.has_value() && *slots < kLeastSlots) {
     return Error(Code::kInvalidArgument,
                  "the expert cache would have {} slots of {}, expected at least {}", *slots,
-                 FormatBytes(demand.slot_bytes), kLeastSlots);
+                 FormatMemory(demand.slot_bytes), kLeastSlots);
   }
   const uint64_t most_slots = std::max(kLeastSlots, demand.num_records);
 

@@ -59,7 +59,4 @@ struct MemoryPlan {
 Result<MemoryPlan> PlanMemory(const MemoryDemand& demand, const MemoryWishes& wishes,
                               const MemoryInfo& memory);
 
-// "512 B", "1.5 GiB": three significant digits or all before the point.
-std::string FormatBytes(uint64_t bytes);
-
 }  // namespace picchio

@@ -117,15 +117,5 @@ TEST(MemoryPlan, WordsThatMakeNoSense) {
               Fails(Code::kInvalidArgument, "0 slots"));
 }
 
-TEST(MemoryPlan, FormatBytes) {
-  EXPECT_EQ(FormatBytes(0), "0 B");
-  EXPECT_EQ(FormatBytes(1023), "1023 B");
-  EXPECT_EQ(FormatBytes(1024), "1.00 KiB");
-  EXPECT_EQ(FormatBytes(1536_MiB), "1.50 GiB");
-  EXPECT_EQ(FormatBytes(100_MiB), "100 MiB");
-  EXPECT_EQ(FormatBytes(1023_MiB), "1.00 GiB");
-  EXPECT_EQ(FormatBytes(std::numeric_limits<uint64_t>::max()), "16777216 TiB");
-}
-
 }  // namespace
 }  // namespace picchio
