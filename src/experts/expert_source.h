@@ -16,8 +16,8 @@
 // belongs to the source: no time-out and no Cancel gives it back earlier, because a device may
 // write until it has said that it is done. A slot's bytes are defined only when the Status is OK.
 //
-// Failures are data, never exceptions or aborts. A Status other than OK names the expert and says
-// what was found where:
+// Failures are data, never exceptions or aborts. The message of a Status other than OK begins with
+// the expert ("layer 12 expert 77: ") and says what was found where:
 //   kNotFound     this source does not hold that expert (a partial store, a peer without it);
 //   kCorrupt      bytes were read and contradict their checksum or their format;
 //   kIoError      the operating system or the device failed; native_error() has its number;
@@ -74,8 +74,8 @@ struct Slot {
 };
 
 struct ReadRequest {
-  ExpertKey key;
-  Slot slot;
+  ExpertKey key{};
+  Slot slot{};
   uint64_t tag = 0;  // The caller's own; distinct among the reads in flight.
   ReadPriority priority = ReadPriority::kDemand;
   // A wish: complete early, and once more, when at least the first `cut_bytes` of the record are

@@ -47,7 +47,7 @@ Completion MemoryExpertSource::Serve(Pending& pending) {
     completion.status =
         Error(Code::kCancelled, "{}: the read was cancelled", ToString(request.key));
   } else if (record == records_.end()) {
-    completion.status = Error(Code::kNotFound, "{} is not in memory", ToString(request.key));
+    completion.status = Error(Code::kNotFound, "{}: not in memory", ToString(request.key));
   } else if (!pending.cut_served && request.cut_bytes > 0 &&
              request.cut_bytes < layout_.record_bytes) {
     std::memcpy(request.slot.data, record->second.data(), request.cut_bytes);
