@@ -19,20 +19,22 @@ constexpr uint64_t kLeastSlots = 2;
 
 uint64_t Less(uint64_t a, uint64_t b) { return a > b ? a - b : 0; }
 
-uint64_t KvBytes(const MemoryDemand& demand, uint64_t context) {
-  return demand.kv_bytes_per_position * context + demand.kv_window_bytes;
+using KvBytes = FunctionRef<uint64_t(uint32_t)>;
+
+// The most positions, up to `limit`, whose KV cache takes at most `bytes`; 0 where one is too many.
+uint32_t ContextWithin(KvBytes kv_bytes, uint64_t bytes, uint32_t limit) {
+  uint32_t fits = 0;
+  uint32_t too_many = limit + 1;
+  while (too_many - fits > 1) {
+    const uint32_t middle = fits + (too_many - fits) / 2;
+    (kv_bytes(middle) <= bytes ? fits : too_many) = middle;
+  }
+  return fits;
 }
 
-// The most positions whose KV cache takes at most `bytes`, up to `limit`.
-uint32_t ContextWithin(const MemoryDemand& demand, uint64_t bytes, uint32_t limit) {
-  const uint64_t per_position = std::max<uint64_t>(demand.kv_bytes_per_position, 1);
-  return static_cast<uint32_t>(
-      std::min<uint64_t>(limit, Less(bytes, demand.kv_window_bytes) / per_position));
-}
-
-uint32_t DefaultContext(const MemoryDemand& demand, uint64_t bytes) {
+uint32_t DefaultContext(const MemoryDemand& demand, KvBytes kv_bytes, uint64_t bytes) {
   const uint32_t most = std::min(demand.max_context, kDefaultContext);
-  const uint32_t fits = ContextWithin(demand, bytes, most);
+  const uint32_t fits = ContextWithin(kv_bytes, bytes, most);
   if (fits == most) return most;
   return std::max(std::min(most, kLeastDefaultContext), fits / kContextStep * kContextStep);
 }
@@ -45,7 +47,8 @@ std::optional<uint64_t> SlotsAskedFor(const MemoryDemand& demand, const MemoryWi
   return std::nullopt;
 }
 
-Status DoesNotFit(const MemoryDemand& demand, const MemoryPlan& plan, const MemoryInfo& memory) {
+Status DoesNotFit(const MemoryDemand& demand, KvBytes kv_bytes, const MemoryPlan& plan,
+                  const MemoryInfo& memory) {
   std::string free = fmt::format("{} of {} are free", FormatMemory(plan.free_bytes),
                                  FormatMemory(memory.physical_bytes));
   if (memory.cgroup.has_value()) {
@@ -55,9 +58,9 @@ Status DoesNotFit(const MemoryDemand& demand, const MemoryPlan& plan, const Memo
   // What could be given, with everything else at its least.
   const uint64_t left = Less(plan.free_bytes, demand.dense_bytes + demand.working_bytes);
   const uint64_t least_cache = kLeastSlots * demand.slot_bytes;
-  const uint32_t context = ContextWithin(demand, Less(left, least_cache), demand.max_context);
+  const uint32_t context = ContextWithin(kv_bytes, Less(left, least_cache), demand.max_context);
   std::string advice;
-  if (left < demand.kv_window_bytes + least_cache || context == 0) {
+  if (left < least_cache || context == 0) {
     advice = "the model needs more memory than that whatever the context and the cache";
   } else if (context < plan.context) {
     advice = fmt::format("a context of at most {} fits, with the smallest cache", context);
@@ -80,8 +83,8 @@ std::string MemoryPlan::Breakdown() const {
       FormatMemory(cache_bytes), FormatMemory(working_bytes));
 }
 
-Result<MemoryPlan> PlanMemory(const MemoryDemand& demand, const MemoryWishes& wishes,
-                              const MemoryInfo& memory) {
+Result<MemoryPlan> PlanMemory(const MemoryDemand& demand, KvBytes kv_bytes,
+                              const MemoryWishes& wishes, const MemoryInfo& memory) {
   PICCHIO_CHECK(demand.max_context > 0 && demand.slot_bytes > 0 && demand.num_moe_layers > 0);
   if (wishes.context.has_value() &&
       (*wishes.context == 0 || *wishes.context > demand.max_context)) {
@@ -107,11 +110,12 @@ Result<MemoryPlan> PlanMemory(const MemoryDemand& demand, const MemoryWishes& wi
   if (wishes.context.has_value()) {
     plan.context = *wishes.context;
   } else if (slots.has_value()) {
-    plan.context = DefaultContext(demand, Less(shared, plan.num_slots * demand.slot_bytes));
+    plan.context =
+        DefaultContext(demand, kv_bytes, Less(shared, plan.num_slots * demand.slot_bytes));
   } else {
-    plan.context = DefaultContext(demand, shared / 2);
+    plan.context = DefaultContext(demand, kv_bytes, shared / 2);
   }
-  plan.kv_bytes = KvBytes(demand, plan.context);
+  plan.kv_bytes = kv_bytes(plan.context);
 
   if (!slots.has_value()) {
     plan.num_slots =
@@ -119,7 +123,7 @@ Result<MemoryPlan> PlanMemory(const MemoryDemand& demand, const MemoryWishes& wi
   }
   plan.cache_bytes = plan.num_slots * demand.slot_bytes;
   plan.cache_below_token = plan.num_slots < demand.records_per_token;
-  if (plan.total_bytes() > plan.free_bytes) return DoesNotFit(demand, plan, memory);
+  if (plan.total_bytes() > plan.free_bytes) return DoesNotFit(demand, kv_bytes, plan, memory);
   return plan;
 }
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/function_ref.h"
 #include "base/memory_info.h"
 #include "base/status.h"
 
@@ -13,13 +14,11 @@ namespace picchio {
 // What the model makes necessary. All figures are below 2^60.
 struct MemoryDemand {
   uint64_t dense_bytes = 0;
-  uint64_t working_bytes = 0;  // Activations of the longest span, logits, buffers of the readers.
-  uint64_t kv_bytes_per_position = 0;
-  uint64_t kv_window_bytes = 0;    // Of layers that keep a window, whatever the context.
-  uint32_t max_context = 0;        // The model's; at least 1.
-  uint64_t slot_bytes = 0;         // Of the expert cache, padding included; at least 1.
-  uint32_t num_moe_layers = 0;     // At least 1.
-  uint64_t num_records = 0;        // Experts of all layers: more slots would stay empty.
+  uint64_t working_bytes = 0;   // Activations of the longest span, logits, buffers of the readers.
+  uint32_t max_context = 0;     // The model's; at least 1.
+  uint64_t slot_bytes = 0;      // Of the expert cache, padding included; at least 1.
+  uint32_t num_moe_layers = 0;  // At least 1.
+  uint64_t num_records = 0;     // Experts of all layers: more slots would stay empty.
   uint64_t records_per_token = 0;  // What one token reads if nothing is cached.
 };
 
@@ -53,10 +52,11 @@ struct MemoryPlan {
 // The default cache takes what is left but for a reserve of a twentieth of the free memory (256 MiB
 // to 2 GiB) for the rest of the process and for others. What was asked for may use up the reserve.
 //
-// Fails with kInvalidArgument for a context of 0 or beyond the model's and for fewer than 2 slots;
-// with kResourceExhausted, giving the figures and what would fit, where the sum exceeds
-// memory.FreeForUs().
-Result<MemoryPlan> PlanMemory(const MemoryDemand& demand, const MemoryWishes& wishes,
-                              const MemoryInfo& memory);
+// kv_bytes: what the KV cache of a context takes, from 1 to max_context; never less for more
+// positions. Fails with kInvalidArgument for a context of 0 or beyond the model's and for fewer
+// than 2 slots; with kResourceExhausted, giving the figures and what would fit, where the sum
+// exceeds memory.FreeForUs().
+Result<MemoryPlan> PlanMemory(const MemoryDemand& demand, FunctionRef<uint64_t(uint32_t)> kv_bytes,
+                              const MemoryWishes& wishes, const MemoryInfo& memory);
 
 }  // namespace picchio

@@ -1,5 +1,6 @@
 #include "engine/memory_plan.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "base/units.h"
@@ -9,11 +10,10 @@ namespace picchio {
 namespace {
 
 // Qwen3-30B-A3B as docs and config give it: 48 layers of 128 experts, 8 per token, 2,654,208 bytes
-// each (in slots of 41 times 64 KiB), F32 keys and values of 4 heads of 128.
+// each (in slots of 41 times 64 KiB).
 MemoryDemand Qwen3() {
   return {.dense_bytes = 3_GiB,
           .working_bytes = 256_MiB,
-          .kv_bytes_per_position = uint64_t{48} * 2 * 4 * 128 * 4,
           .max_context = 40'960,
           .slot_bytes = 41 * 64_KiB,
           .num_moe_layers = 48,
@@ -21,11 +21,14 @@ MemoryDemand Qwen3() {
           .records_per_token = 48 * 8};
 }
 
+// F32 keys and values of 4 heads of 128.
+constexpr auto kQwen3Kv = [](uint32_t context) { return uint64_t{context} * 48 * 2 * 4 * 128 * 4; };
+
 MemoryInfo Free(uint64_t bytes) { return {.physical_bytes = 64_GiB, .available_bytes = bytes}; }
 
 TEST(MemoryPlan, DefaultsTakeWhatIsThereButForAReserve) {
   // 16 GiB: reserve 16/20 GiB; 1.5 GiB of KV; the rest is cache.
-  ASSERT_OK_AND_ASSIGN(const MemoryPlan plan, PlanMemory(Qwen3(), {}, Free(16_GiB)));
+  ASSERT_OK_AND_ASSIGN(const MemoryPlan plan, PlanMemory(Qwen3(), kQwen3Kv, {}, Free(16_GiB)));
   EXPECT_EQ(plan.context, 8192u);
   EXPECT_EQ(plan.kv_bytes, 1536_MiB);
   const uint64_t cache = 16_GiB - 16_GiB / 20 - 3_GiB - 256_MiB - 1536_MiB;
@@ -37,22 +40,22 @@ TEST(MemoryPlan, DefaultsTakeWhatIsThereButForAReserve) {
 }
 
 TEST(MemoryPlan, ACacheNeverExceedsTheModel) {
-  ASSERT_OK_AND_ASSIGN(MemoryPlan plan, PlanMemory(Qwen3(), {}, Free(60_GiB)));
+  ASSERT_OK_AND_ASSIGN(MemoryPlan plan, PlanMemory(Qwen3(), kQwen3Kv, {}, Free(60_GiB)));
   EXPECT_EQ(plan.num_slots, 48u * 128);
   ASSERT_OK_AND_ASSIGN(
-      plan,
-      PlanMemory(Qwen3(), {.cache_bytes = std::numeric_limits<uint64_t>::max()}, Free(60_GiB)));
+      plan, PlanMemory(Qwen3(), kQwen3Kv, {.cache_bytes = std::numeric_limits<uint64_t>::max()},
+                       Free(60_GiB)));
   EXPECT_EQ(plan.num_slots, 48u * 128);
   ASSERT_OK_AND_ASSIGN(
-      plan,
-      PlanMemory(Qwen3(), {.slots_per_layer = std::numeric_limits<uint32_t>::max()}, Free(60_GiB)));
+      plan, PlanMemory(Qwen3(), kQwen3Kv, {.slots_per_layer = std::numeric_limits<uint32_t>::max()},
+                       Free(60_GiB)));
   EXPECT_EQ(plan.num_slots, 48u * 128);
 }
 
 TEST(MemoryPlan, DefaultContextShrinksToHalfOfWhatItShares) {
   // 4.5 GiB: 1 GiB left after dense, working memory and the least reserve of 256 MiB; half of it
   // holds 2730 positions of 192 KiB, which is 42 blocks of 64.
-  ASSERT_OK_AND_ASSIGN(const MemoryPlan plan, PlanMemory(Qwen3(), {}, Free(4608_MiB)));
+  ASSERT_OK_AND_ASSIGN(const MemoryPlan plan, PlanMemory(Qwen3(), kQwen3Kv, {}, Free(4608_MiB)));
   EXPECT_EQ(plan.context, 2688u);
   EXPECT_EQ(plan.kv_bytes, 504_MiB);
   EXPECT_EQ(plan.num_slots, (1_GiB - 504_MiB) / (41 * 64_KiB));
@@ -61,59 +64,73 @@ TEST(MemoryPlan, DefaultContextShrinksToHalfOfWhatItShares) {
 
 TEST(MemoryPlan, DefaultContextTakesAllBesideAFixedCache) {
   ASSERT_OK_AND_ASSIGN(const MemoryPlan plan,
-                       PlanMemory(Qwen3(), {.cache_bytes = 64_MiB}, Free(4608_MiB)));
+                       PlanMemory(Qwen3(), kQwen3Kv, {.cache_bytes = 64_MiB}, Free(4608_MiB)));
   EXPECT_EQ(plan.num_slots, 24u);
   // (1 GiB - 24 slots) / 192 KiB = 5133, rounded down to a multiple of 64.
   EXPECT_EQ(plan.context, 5120u);
-  ASSERT_OK_AND_ASSIGN(const MemoryPlan by_layer,
-                       PlanMemory(Qwen3(), {.cache_bytes = 1, .slots_per_layer = 2}, Free(8_GiB)));
+  ASSERT_OK_AND_ASSIGN(
+      const MemoryPlan by_layer,
+      PlanMemory(Qwen3(), kQwen3Kv, {.cache_bytes = 1, .slots_per_layer = 2}, Free(8_GiB)));
   EXPECT_EQ(by_layer.num_slots, 96u);
 }
 
 TEST(MemoryPlan, AShortModelKeepsItsOddContext) {
   MemoryDemand demand = Qwen3();
   demand.max_context = 100;
-  ASSERT_OK_AND_ASSIGN(const MemoryPlan plan, PlanMemory(demand, {}, Free(16_GiB)));
+  ASSERT_OK_AND_ASSIGN(const MemoryPlan plan, PlanMemory(demand, kQwen3Kv, {}, Free(16_GiB)));
   EXPECT_EQ(plan.context, 100u);
 }
 
 TEST(MemoryPlan, WhatWasAskedForMayUseUpTheReserve) {
   const MemoryWishes wishes = {.context = 4096, .cache_bytes = 400_MiB};
   const uint64_t exact = 3_GiB + 256_MiB + 768_MiB + 400_MiB / (41 * 64_KiB) * (41 * 64_KiB);
-  ASSERT_OK_AND_ASSIGN(const MemoryPlan plan, PlanMemory(Qwen3(), wishes, Free(exact)));
+  ASSERT_OK_AND_ASSIGN(const MemoryPlan plan, PlanMemory(Qwen3(), kQwen3Kv, wishes, Free(exact)));
   EXPECT_EQ(plan.total_bytes(), exact);
-  EXPECT_THAT(PlanMemory(Qwen3(), wishes, Free(exact - 1)),
+  EXPECT_THAT(PlanMemory(Qwen3(), kQwen3Kv, wishes, Free(exact - 1)),
               Fails(Code::kResourceExhausted, "KV cache of 4096 positions 768 MiB"));
 }
 
 TEST(MemoryPlan, RefusalsNameTheFiguresAndWhatWouldFit) {
   // A context that is too long: (8 GiB - 3.25 GiB - two slots) / 192 KiB = 25914 positions.
-  EXPECT_THAT(PlanMemory(Qwen3(), {.context = 40'000}, Free(8_GiB)),
+  EXPECT_THAT(PlanMemory(Qwen3(), kQwen3Kv, {.context = 40'000}, Free(8_GiB)),
               Fails(Code::kResourceExhausted,
                     "8.00 GiB of 64.0 GiB are free; a context of at most "
                     "25914 fits, with the smallest cache"));
   // A cache that is too large: 8 - 3.25 - 1.5 GiB = 3.25 GiB, 1298 slots.
-  EXPECT_THAT(PlanMemory(Qwen3(), {.context = 8192, .cache_bytes = 5_GiB}, Free(8_GiB)),
+  EXPECT_THAT(PlanMemory(Qwen3(), kQwen3Kv, {.context = 8192, .cache_bytes = 5_GiB}, Free(8_GiB)),
               Fails(Code::kResourceExhausted, "at most 1298 slots (3.25 GiB) fits"));
   // Dense weights that are too large, under a limit; the same by a hair.
   MemoryInfo memory = Free(60_GiB);
   memory.cgroup = {.limit_bytes = 3_GiB, .used_bytes = 1_GiB, .limit_file = "/cg/memory.max"};
-  EXPECT_THAT(PlanMemory(Qwen3(), {}, memory),
+  EXPECT_THAT(PlanMemory(Qwen3(), kQwen3Kv, {}, memory),
               Fails(Code::kResourceExhausted,
                     "2.00 GiB of 64.0 GiB are free (limit 3.00 GiB in /cg/memory.max); the model "
                     "needs more memory than that whatever the context and the cache"));
-  EXPECT_THAT(PlanMemory(Qwen3(), {}, Free(3_GiB + 256_MiB + 2 * 41 * 64_KiB)),
+  EXPECT_THAT(PlanMemory(Qwen3(), kQwen3Kv, {}, Free(3_GiB + 256_MiB + 2 * 41 * 64_KiB)),
               Fails(Code::kResourceExhausted, "whatever the context"));
 }
 
+// A window that is kept whatever the context, and a ring that grows up to it: not a straight line.
+TEST(MemoryPlan, KvBytesNeedNotBeLinear) {
+  const auto kv = [](uint32_t context) { return 1_GiB + std::min(context, 128u) * 1_MiB; };
+  MemoryDemand demand = Qwen3();
+  // 1 GiB and 100 MiB beside dense weights, working memory and a least cache: 100 positions.
+  const MemoryInfo memory = Free(3_GiB + 256_MiB + 2 * 41 * 64_KiB + 1_GiB + 100_MiB);
+  EXPECT_THAT(PlanMemory(demand, kv, {.context = 101}, memory),
+              Fails(Code::kResourceExhausted, "a context of at most 100 fits"));
+  EXPECT_OK(PlanMemory(demand, kv, {.context = 100, .cache_bytes = 6_MiB}, memory));
+  ASSERT_OK_AND_ASSIGN(const MemoryPlan plan, PlanMemory(demand, kv, {}, Free(16_GiB)));
+  EXPECT_EQ(plan.context, 8192u);
+}
+
 TEST(MemoryPlan, WordsThatMakeNoSense) {
-  EXPECT_THAT(PlanMemory(Qwen3(), {.context = 0}, Free(16_GiB)),
+  EXPECT_THAT(PlanMemory(Qwen3(), kQwen3Kv, {.context = 0}, Free(16_GiB)),
               Fails(Code::kInvalidArgument, "the context is 0, expected 1 to 40960"));
-  EXPECT_THAT(PlanMemory(Qwen3(), {.context = 40'961}, Free(16_GiB)),
+  EXPECT_THAT(PlanMemory(Qwen3(), kQwen3Kv, {.context = 40'961}, Free(16_GiB)),
               Fails(Code::kInvalidArgument, "the context is 40961"));
-  EXPECT_THAT(PlanMemory(Qwen3(), {.cache_bytes = 3_MiB}, Free(16_GiB)),
+  EXPECT_THAT(PlanMemory(Qwen3(), kQwen3Kv, {.cache_bytes = 3_MiB}, Free(16_GiB)),
               Fails(Code::kInvalidArgument, "1 slots of 2.56 MiB, expected at least 2"));
-  EXPECT_THAT(PlanMemory(Qwen3(), {.slots_per_layer = 0}, Free(16_GiB)),
+  EXPECT_THAT(PlanMemory(Qwen3(), kQwen3Kv, {.slots_per_layer = 0}, Free(16_GiB)),
               Fails(Code::kInvalidArgument, "0 slots"));
 }
 
