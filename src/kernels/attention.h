@@ -38,7 +38,7 @@ float AttentionScale(size_t head_dim);
 // Floats that attention needs to work in, any content before, none of value after. Independent of
 // the number of positions.
 constexpr size_t AttentionScratchFloats(size_t num_heads, size_t head_dim) {
-  return num_heads * (kAttentionBlock + head_dim + 2);
+  return num_heads * (kAttentionBlock + head_dim + 4);
 }
 
 }  // namespace picchio

@@ -4,7 +4,6 @@
 // their flags must not become the one that the rest of the program links to.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 

@@ -1,5 +1,6 @@
 #include "kernels/kernels.h"
 
+#include "kernels/kernel_tables.h"
 #include "kernels/scalar.h"
 
 namespace picchio {
@@ -32,6 +33,17 @@ const Kernels* KernelsFor(InstructionSet set) {
   switch (set) {
     case InstructionSet::kScalar:
       return &kScalarKernels;
+#if defined(__x86_64__)
+    case InstructionSet::kAvx2:
+      return &kAvx2Kernels;
+    case InstructionSet::kAvxVnni:
+      return &kAvxVnniKernels;
+    case InstructionSet::kAvx512:
+      return &kAvx512Kernels;
+#elif defined(__aarch64__)
+    case InstructionSet::kNeon:
+      return &kNeonKernels;
+#endif
     default:
       return nullptr;
   }

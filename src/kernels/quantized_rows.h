@@ -15,6 +15,20 @@ constexpr size_t GroupSize(ActivationKind kind) {
   return kind == ActivationKind::kForMxfp4 ? 32 : 64;
 }
 
+// What is added to weights of a kind to make them unsigned: 0..15, 1..255, and 0..24 for twice
+// E2M1.
+constexpr int32_t WeightBias(ActivationKind kind) {
+  switch (kind) {
+    case ActivationKind::kForInt4:
+      return 8;
+    case ActivationKind::kForInt8:
+      return 128;
+    case ActivationKind::kForMxfp4:
+      return 12;
+  }
+  return 0;
+}
+
 // A view of rows of quantised activations; the caller owns the memory. Copies refer to the same
 // rows. docs/arithmetic.md defines codes and scales; what else is stored follows from them:
 //
@@ -22,8 +36,9 @@ constexpr size_t GroupSize(ActivationKind kind) {
 //   then
 //            the odd ones (nibbles unpack so); for INT8 weights in natural order. A short last
 //            group is padded by zeros (each half of it, where evens and odds are apart).
-//   offsets  int32 [groups, 8]: what a product with the codes biased to be unsigned has too much in
-//            each of its eight lanes: 8, 128 and 12 times the sum of the lane's codes.
+//   offsets  int32 [groups, 8]: what makes up in each of the product's eight lanes for weights that
+//            are biased to be unsigned: -8 (INT4), -128 (INT8) or -12 (twice E2M1) times the sum of
+//            the codes that the lane takes.
 //   scales   F32 [groups].
 class QuantizedRows {
  public:

@@ -9,11 +9,7 @@
 #include "kernels/matrix.h"
 #include "kernels/quantized_rows.h"
 
-namespace picchio {
-
-struct Kernels;
-
-namespace scalar {
+namespace picchio::scalar {
 
 // Adds the eight lanes of a quantised product: j and j + 4, then j + 2, then j + 1.
 float Tree8(const float acc[8]);
@@ -54,8 +50,4 @@ void Scale(float a, const float* x, size_t n, float* y);
 void AddScaled(float a, const float* x, size_t n, float* y);
 bool AllFinite(const float* x, size_t n);
 
-}  // namespace scalar
-
-extern const Kernels kScalarKernels;
-
-}  // namespace picchio
+}  // namespace picchio::scalar

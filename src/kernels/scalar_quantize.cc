@@ -9,31 +9,9 @@ namespace {
 
 constexpr float kTiny = 0x1p-100F;
 
-// What makes weights of a kind unsigned: 0..15 for INT4, 1..255 for INT8, 0..24 for MXFP4.
-int32_t WeightBias(ActivationKind kind) {
-  switch (kind) {
-    case ActivationKind::kForInt4:
-      return 8;
-    case ActivationKind::kForInt8:
-      return 128;
-    case ActivationKind::kForMxfp4:
-      return 12;
-  }
-  return 0;
-}
-
-// The lane of the product that takes the code at `index` of a group, as codes are stored.
-size_t LaneOf(ActivationKind kind, size_t index) {
-  switch (kind) {
-    case ActivationKind::kForInt4:
-      return index % 32 / 4;  // Stored 4j..4j+3 of each half: the elements 8j..8j+7.
-    case ActivationKind::kForInt8:
-      return index % 32 / 4;
-    case ActivationKind::kForMxfp4:
-      return index / 4;
-  }
-  return 0;
-}
+// The lane of the product that takes the code at `index` of a group, as codes are stored: the bytes
+// 4j..4j+3, and of INT4 and INT8 also 32+4j..32+4j+3, are one 32-bit element of a vector register.
+size_t LaneOf(size_t index) { return index % 32 / 4; }
 
 // Nearest, ties to even, for |v| < 2^22: 1.5 * 2^23 leaves no bits below the point. Defined for NaN
 // too (some integer), where a conversion is not.
@@ -69,7 +47,7 @@ void QuantizeRow(const float* x, const QuantizedRows& out, size_t row) {
       const auto q = static_cast<int8_t>(Round(x[i] * inverse));
       const size_t index = QuantizedRows::CodeIndex(kind, i) - begin;
       codes[index] = q;
-      offsets[LaneOf(kind, index)] += WeightBias(kind) * q;
+      offsets[LaneOf(index)] -= WeightBias(kind) * q;
     }
   }
 }

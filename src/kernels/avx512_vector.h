@@ -1,0 +1,89 @@
+// Sixteen floats in one AVX-512 register; the eight lanes of a quantised product stay as in AVX2.
+#pragma once
+
+#if defined(__x86_64__)
+
+#include <immintrin.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/avx2_vector.h"
+
+namespace picchio {
+
+template <typename Unit>
+struct Avx512Vector : Avx2Vector<Unit> {
+  using Base = Avx2Vector<Unit>;
+  using F = __m512;
+  using I = __m512i;
+  using Mask = __mmask16;
+  static constexpr size_t kDotRows = 4;
+  static constexpr size_t kProductRows = 4;
+
+  static F Set(float a) { return _mm512_set1_ps(a); }
+  static F Load(const float* p) { return _mm512_loadu_ps(p); }
+  static void Store(float* p, F a) { _mm512_storeu_ps(p, a); }
+  static F Add(F a, F b) { return _mm512_add_ps(a, b); }
+  static F Sub(F a, F b) { return _mm512_sub_ps(a, b); }
+  static F Mul(F a, F b) { return _mm512_mul_ps(a, b); }
+  static F Div(F a, F b) { return _mm512_div_ps(a, b); }
+  static F Fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
+  static F Negate(F a) { return _mm512_xor_ps(a, _mm512_set1_ps(-0.0F)); }
+  static F Abs(F a) { return _mm512_abs_ps(a); }
+
+  static Mask Less(F a, F b) { return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ); }
+  static Mask FirstLanes(size_t n) { return static_cast<Mask>((1U << n) - 1); }
+  static F Select(Mask mask, F a, F b) { return _mm512_mask_blend_ps(mask, b, a); }
+
+  static I SetI(int32_t a) { return _mm512_set1_epi32(a); }
+  static I BitsOf(F a) { return _mm512_castps_si512(a); }
+  static F FloatsOf(I a) { return _mm512_castsi512_ps(a); }
+  static I AddI(I a, I b) { return _mm512_add_epi32(a, b); }
+  static I SubI(I a, I b) { return _mm512_sub_epi32(a, b); }
+  static I MaxI(I a, I b) { return _mm512_max_epi32(a, b); }
+  template <int kBits>
+  static I ShiftLeft(I a) {
+    return _mm512_slli_epi32(a, kBits);
+  }
+  static I Halve(I a) { return _mm512_srai_epi32(a, 1); }
+
+  static float Fold(F a) {
+    return Base::Tree(_mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1)));
+  }
+  static int32_t LargestI(I a) {
+    return Base::LargestI({_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1)});
+  }
+  static float First(F a) { return _mm512_cvtss_f32(a); }
+
+  static void LoadPairs(const float* p, F& even, F& odd) {
+    const I evens = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const I odds = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    const F a = Load(p);
+    const F b = Load(p + 16);
+    even = _mm512_permutex2var_ps(a, evens, b);
+    odd = _mm512_permutex2var_ps(a, odds, b);
+  }
+
+  static F LoadBf16(const uint16_t* p) {
+    return FloatsOf(_mm512_slli_epi32(_mm512_cvtepu16_epi32(Base::Load32(p)), 16));
+  }
+  static F LoadInt8(const int8_t* p) { return FloatsFromInt8(Base::LoadBytes(p)); }
+  static F LoadInt4(const uint8_t* p) {
+    return FloatsFromInt8(_mm_sub_epi8(Base::LoadNibbles(p), _mm_set1_epi8(8)));
+  }
+  static F LoadTwiceE2m1(const uint8_t* p) {
+    return FloatsFromInt8(_mm_shuffle_epi8(Base::LoadBytes(kTwiceE2m1), Base::LoadNibbles(p)));
+  }
+
+  static void StoreRounded(int8_t* p, F a) {
+    Base::StoreBytes(p, _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(a)));
+  }
+
+ private:
+  static F FloatsFromInt8(__m128i bytes) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes)); }
+};
+
+}  // namespace picchio
+
+#endif
