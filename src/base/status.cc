@@ -1,15 +1,8 @@
 #include "base/status.h"
 
-#include <cstdio>
-#include <cstdlib>
 #include <system_error>
 
 namespace picchio {
-
-void CheckFailed(const char* expression, const char* file, int line) {
-  std::fprintf(stderr, "picchio: bug at %s:%d: %s does not hold\n", file, line, expression);
-  std::abort();
-}
 
 std::string_view CodeName(Code code) {
   switch (code) {
