@@ -56,11 +56,7 @@ class BufferedQueue final : public ReadQueue {
       }
       in_flight_ += accepted;
     }
-    if (accepted == 1) {
-      work_.notify_one();
-    } else if (accepted > 1) {
-      work_.notify_all();
-    }
+    for (size_t i = 0; i < std::min(accepted, threads_.size()); ++i) work_.notify_one();
     return accepted;
   }
 

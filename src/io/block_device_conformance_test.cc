@@ -1,0 +1,347 @@
+// What block_device.h promises, held against every backend. A new backend is added at the end.
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/aligned_buffer.h"
+#include "base/units.h"
+#include "io/block_device.h"
+#include "io/buffered_device.h"
+#include "support/test_support.h"
+
+namespace picchio {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::nanoseconds;
+
+constexpr std::byte kPoison{0xa7};
+constexpr uint64_t kSlotBytes = 64_KiB;
+constexpr size_t kSlots = 16;
+
+struct DeviceCase {
+  std::string name;
+  std::function<Result<std::unique_ptr<BlockDevice>>(std::span<const Path>)> open;
+};
+
+class BlockDeviceConformanceTest : public testing::TestWithParam<DeviceCase> {
+ protected:
+  void SetUp() override {
+    std::mt19937 random(4);
+    // Whole multiples of any alignment, and a file that is not.
+    for (const uint64_t bytes : {256_KiB, 192_KiB, uint64_t{100001}}) {
+      std::string& content = contents_.emplace_back(bytes, '\0');
+      for (char& byte : content) byte = static_cast<char>(random());
+      paths_.push_back(folder_ / ("file" + std::to_string(contents_.size())));
+      WriteAll(paths_.back(), content);
+    }
+    auto device = GetParam().open(paths_);
+    ASSERT_OK(device);
+    device_ = std::move(device).value();
+    memory_ = AlignedBuffer::Allocate(kSlots * kSlotBytes, 64_KiB).value();
+    OpenQueue();
+  }
+
+  void OpenQueue() {
+    auto queue = device_->OpenQueue();
+    ASSERT_OK(queue);
+    queue_ = std::move(queue).value();
+    ASSERT_OK(queue_->Attach(memory_.bytes()));
+  }
+
+  std::span<std::byte> slot(uint64_t i) {
+    return memory_.bytes().subspan(i * kSlotBytes, kSlotBytes);
+  }
+  void Poison(uint64_t i) { std::ranges::fill(slot(i), kPoison); }
+
+  // A read of any place that the alignment allows, into slot `tag`.
+  DeviceRead RandomRead(std::mt19937& random, uint64_t tag) {
+    const uint64_t unit = device_->alignment();
+    const auto file_idx = static_cast<uint32_t>(random() % contents_.size());
+    const uint64_t units = contents_[file_idx].size() / unit;
+    const uint64_t length = 1 + random() % std::min(units, kSlotBytes / unit);
+    const uint64_t first = random() % (units - length + 1);
+    Poison(tag);
+    return {.file_idx = file_idx,
+            .offset = first * unit,
+            .out = slot(tag).first(length * unit),
+            .tag = tag,
+            .priority = random() % 2 == 0 ? ReadPriority::kDemand : ReadPriority::kPrefetch};
+  }
+
+  void ExpectBytes(const DeviceRead& read) {
+    const auto expected =
+        std::as_bytes(std::span(contents_[read.file_idx])).subspan(read.offset, read.out.size());
+    EXPECT_TRUE(std::ranges::equal(read.out, expected));
+    const auto behind = slot(read.tag).subspan(read.out.size());
+    EXPECT_TRUE(std::ranges::all_of(behind, [](std::byte b) { return b == kPoison; }));
+  }
+
+  std::vector<DeviceRead> RandomReads(std::mt19937& random, size_t count) {
+    std::vector<DeviceRead> reads;
+    for (size_t i = 0; i < count; ++i) reads.push_back(RandomRead(random, i));
+    return reads;
+  }
+
+  void ExpectIdle() {
+    DeviceCompletion completion;
+    EXPECT_EQ(queue_->Reap({&completion, 1}, nanoseconds(0)), 0u);
+    EXPECT_EQ(queue_->Reap({&completion, 1}, kForever), 0u);
+  }
+
+  TemporaryFolder folder_;
+  std::vector<std::string> contents_;
+  std::vector<Path> paths_;
+  AlignedBuffer memory_;
+  std::unique_ptr<BlockDevice> device_;
+  std::unique_ptr<ReadQueue> queue_;
+};
+
+TEST_P(BlockDeviceConformanceTest, DescribesItself) {
+  EXPECT_FALSE(device_->name().empty());
+  ASSERT_EQ(device_->num_files(), contents_.size());
+  for (size_t i = 0; i < contents_.size(); ++i) {
+    EXPECT_EQ(device_->file_bytes(i), contents_[i].size());
+  }
+  EXPECT_GE(device_->alignment(), 1u);
+  EXPECT_LE(device_->alignment(), kSlotBytes);
+  EXPECT_GE(queue_->max_in_flight(), 1u);
+}
+
+TEST_P(BlockDeviceConformanceTest, ReadsTheBytes) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 10; ++round) {
+    const std::vector<DeviceRead> reads = RandomReads(random, kSlots);
+    size_t submitted = 0;
+    std::set<uint64_t> seen;
+    DeviceCompletion batch[3];
+    while (seen.size() < reads.size()) {
+      const size_t accepted = queue_->Submit(std::span(reads).subspan(submitted));
+      ASSERT_TRUE(accepted > 0 || submitted > seen.size()) << "none in flight, none taken";
+      submitted += accepted;
+      ASSERT_LE(submitted - seen.size(), queue_->max_in_flight());
+      const size_t count = queue_->Reap(batch, kForever);
+      ASSERT_GT(count, 0u);
+      for (const DeviceCompletion& completion : std::span(batch).first(count)) {
+        EXPECT_OK(completion.status);
+        ASSERT_LT(completion.tag, submitted);
+        EXPECT_TRUE(seen.insert(completion.tag).second) << "completed twice";
+        ExpectBytes(reads[completion.tag]);
+      }
+    }
+    ExpectIdle();
+  }
+}
+
+TEST_P(BlockDeviceConformanceTest, ReadsUpToTheLastByte) {
+  const uint64_t unit = device_->alignment();
+  Poison(0);
+  const DeviceRead read{
+      .file_idx = 1, .offset = contents_[1].size() - unit, .out = slot(0).first(unit)};
+  ASSERT_EQ(queue_->Submit({&read, 1}), 1u);
+  DeviceCompletion completion;
+  ASSERT_EQ(queue_->Reap({&completion, 1}, kForever), 1u);
+  EXPECT_OK(completion.status);
+  ExpectBytes(read);
+}
+
+TEST_P(BlockDeviceConformanceTest, AnEndOfFileBeforeTheEndIsAnError) {
+  const uint64_t unit = device_->alignment();
+  const uint64_t size = contents_[1].size();
+  for (const uint64_t offset : {size - unit, size, size + unit, uint64_t{1} << 40}) {
+    const DeviceRead read{.file_idx = 1, .offset = offset, .out = slot(0).first(2 * unit)};
+    ASSERT_EQ(queue_->Submit({&read, 1}), 1u);
+    DeviceCompletion completion;
+    ASSERT_EQ(queue_->Reap({&completion, 1}, kForever), 1u);
+    EXPECT_THAT(completion.status, Fails(Code::kIoError, "file2"));
+  }
+}
+
+TEST_P(BlockDeviceConformanceTest, AFileCutShortWhileInUseIsAnError) {
+  std::filesystem::resize_file(paths_[0], 4096);
+  const DeviceRead read{.file_idx = 0, .offset = 0, .out = slot(0)};
+  ASSERT_EQ(queue_->Submit({&read, 1}), 1u);
+  DeviceCompletion completion;
+  ASSERT_EQ(queue_->Reap({&completion, 1}, kForever), 1u);
+  EXPECT_THAT(completion.status, Fails(Code::kIoError, "file1"));
+}
+
+TEST_P(BlockDeviceConformanceTest, AFileUnlinkedWhileInUseIsStillRead) {
+  for (const Path& path : paths_) std::filesystem::remove(path);
+  Poison(0);
+  const DeviceRead read{.file_idx = 0, .offset = 64_KiB, .out = slot(0)};
+  ASSERT_EQ(queue_->Submit({&read, 1}), 1u);
+  DeviceCompletion completion;
+  ASSERT_EQ(queue_->Reap({&completion, 1}, kForever), 1u);
+  EXPECT_OK(completion.status);
+  ExpectBytes(read);
+}
+
+TEST_P(BlockDeviceConformanceTest, ReapWithoutRoomTakesNothing) {
+  std::mt19937 random(2);
+  const DeviceRead read = RandomRead(random, 0);
+  ASSERT_EQ(queue_->Submit({&read, 1}), 1u);
+  EXPECT_EQ(queue_->Reap({}, kForever), 0u);
+  DeviceCompletion completion;
+  while (queue_->Reap({&completion, 1}, microseconds(10)) == 0) {
+  }
+  EXPECT_OK(completion.status);
+  ExpectIdle();
+}
+
+TEST_P(BlockDeviceConformanceTest, DrainGivesAllMemoryBackAndTheQueueGoesOn) {
+  std::mt19937 random(5);
+  for (int round = 0; round < 10; ++round) {
+    ASSERT_GE(queue_->Submit(RandomReads(random, kSlots)), 1u);
+    DeviceCompletion completion;
+    if (round % 2 == 0) (void)queue_->Reap({&completion, 1}, nanoseconds(0));
+    queue_->Drain();
+    for (uint64_t i = 0; i < kSlots; ++i) Poison(i);
+    ExpectIdle();
+    std::this_thread::sleep_for(microseconds(200));
+    EXPECT_TRUE(std::ranges::all_of(memory_.bytes(), [](std::byte b) { return b == kPoison; }))
+        << "written after Drain";
+    const DeviceRead read = RandomRead(random, 0);
+    ASSERT_EQ(queue_->Submit({&read, 1}), 1u);
+    ASSERT_EQ(queue_->Reap({&completion, 1}, kForever), 1u);
+    ExpectBytes(read);
+  }
+}
+
+TEST_P(BlockDeviceConformanceTest, DestructionGivesAllMemoryBack) {
+  std::mt19937 random(6);
+  for (int round = 0; round < 10; ++round) {
+    ASSERT_GE(queue_->Submit(RandomReads(random, kSlots)), 1u);
+    queue_.reset();
+    memory_ = AlignedBuffer();  // A late write is a use after free.
+    memory_ = AlignedBuffer::Allocate(kSlots * kSlotBytes, 64_KiB).value();
+    OpenQueue();
+  }
+}
+
+TEST_P(BlockDeviceConformanceTest, QueuesOfSeveralThreadsAreIndependent) {
+  queue_.reset();
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 3; ++t) {
+    threads.emplace_back([this, t] {
+      auto queue = device_->OpenQueue();
+      ASSERT_OK(queue);
+      std::mt19937 random(static_cast<uint32_t>(t));
+      for (int i = 0; i < 30; ++i) {
+        const DeviceRead read = RandomRead(random, t);
+        ASSERT_EQ((*queue)->Submit({&read, 1}), 1u);
+        DeviceCompletion completion;
+        ASSERT_EQ((*queue)->Reap({&completion, 1}, kForever), 1u);
+        EXPECT_OK(completion.status);
+        ExpectBytes(read);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_P(BlockDeviceConformanceTest, RandomUseKeepsEveryPromise) {
+  std::mt19937 random(8);
+  std::map<uint64_t, DeviceRead> in_flight;  // By tag, which is the slot.
+  std::set<uint64_t> cancelled;
+  std::vector<DeviceCompletion> batch(kSlots);
+  for (int step = 0; step < 2000; ++step) {
+    const uint64_t tag = random() % kSlots;
+    switch (random() % 8) {
+      case 0:
+        queue_->Cancel(tag);
+        if (in_flight.contains(tag)) cancelled.insert(tag);
+        break;
+      case 1:
+        queue_->Promote(tag);
+        break;
+      case 2:
+        if (random() % 20 != 0) break;
+        queue_->Drain();
+        in_flight.clear();
+        cancelled.clear();
+        break;
+      case 3:
+      case 4: {
+        std::vector<DeviceRead> reads;
+        for (uint64_t i = 0; i < kSlots; ++i) {
+          if (!in_flight.contains(i) && random() % 2 == 0) reads.push_back(RandomRead(random, i));
+        }
+        const size_t accepted = queue_->Submit(reads);
+        ASSERT_TRUE(accepted > 0 || reads.empty() || !in_flight.empty());
+        for (const DeviceRead& read : std::span(reads).first(accepted)) in_flight[read.tag] = read;
+        ASSERT_LE(in_flight.size(), queue_->max_in_flight());
+        break;
+      }
+      default: {
+        const size_t room = random() % (kSlots + 1);
+        const nanoseconds timeout = random() % 4 == 0 ? kForever : nanoseconds(random() % 20000);
+        const size_t count = queue_->Reap(std::span(batch).first(room), timeout);
+        if (timeout == kForever && room > 0 && !in_flight.empty()) {
+          ASSERT_GT(count, 0u);
+        }
+        for (const DeviceCompletion& completion : std::span(batch).first(count)) {
+          const auto read = in_flight.find(completion.tag);
+          ASSERT_NE(read, in_flight.end()) << "completed without having been submitted";
+          if (completion.status.ok()) {
+            ExpectBytes(read->second);
+          } else {
+            ASSERT_EQ(completion.status.code(), Code::kCancelled);
+            ASSERT_TRUE(cancelled.contains(completion.tag));
+          }
+          cancelled.erase(completion.tag);
+          in_flight.erase(read);
+        }
+      }
+    }
+  }
+}
+
+auto Buffered(const BufferedDevice::Options& options) {
+  return [options](std::span<const Path> paths) -> Result<std::unique_ptr<BlockDevice>> {
+    PICCHIO_ASSIGN_OR_RETURN(auto device, BufferedDevice::Open(paths, options));
+    return std::unique_ptr<BlockDevice>(std::move(device));
+  };
+}
+
+// A file whose reads take their time, some much more than others.
+class SlowFile final : public RandomAccessFile {
+ public:
+  explicit SlowFile(File file) : file_(std::move(file)) {}
+  uint64_t size() const override { return file_.size(); }
+  const std::string& name() const override { return file_.name(); }
+  Status ReadAt(uint64_t offset, std::span<std::byte> out) const override {
+    std::this_thread::sleep_for(microseconds(offset % 7 * 20));
+    return file_.ReadAt(offset, out);
+  }
+
+ private:
+  File file_;
+};
+
+Result<std::unique_ptr<BlockDevice>> Slow(std::span<const Path> paths) {
+  std::vector<std::unique_ptr<const RandomAccessFile>> files;
+  for (const Path& path : paths) {
+    PICCHIO_ASSIGN_OR_RETURN(File file, File::OpenForRead(path));
+    files.push_back(std::make_unique<SlowFile>(std::move(file)));
+  }
+  PICCHIO_ASSIGN_OR_RETURN(auto device, BufferedDevice::Create(std::move(files), {}));
+  return std::unique_ptr<BlockDevice>(std::move(device));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Devices, BlockDeviceConformanceTest,
+    testing::Values(DeviceCase{"Buffered", Buffered({})},
+                    DeviceCase{"BufferedOneThread", Buffered({.num_threads = 1})},
+                    DeviceCase{"BufferedOneAtATime", Buffered({.max_in_flight = 1})},
+                    DeviceCase{"BufferedSlow", Slow}),
+    [](const auto& tested) { return tested.param.name; });
+
+}  // namespace
+}  // namespace picchio
