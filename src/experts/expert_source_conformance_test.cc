@@ -12,12 +12,16 @@
 
 #include "base/aligned_buffer.h"
 #include "base/units.h"
+#include "experts/container_test_support.h"
 #include "experts/expert_source.h"
 #include "experts/faulty_expert_source.h"
 #include "experts/memory_expert_source.h"
 #include "experts/null_expert_source.h"
 #include "experts/records_test_support.h"
+#include "experts/safetensors_expert_source.h"
 #include "experts/tiered_expert_source.h"
+#include "format/tensor_directory.h"
+#include "io/buffered_device.h"
 #include "support/test_support.h"
 
 namespace picchio {
@@ -432,6 +436,35 @@ std::unique_ptr<ExpertSource> Tiered(Sources... sources) {
   return TieredExpertSource::Create(std::move(tiers), nullptr).value();
 }
 
+// A model directory of this layout, made once for the whole program.
+const Path& ContainerFolder(const ExpertRecordLayout& layout) {
+  static std::map<std::pair<PayloadKind, RecordVersion>, std::unique_ptr<TemporaryFolder>> made;
+  auto& folder = made[{layout.kind, layout.version}];
+  if (folder == nullptr) {
+    folder = std::make_unique<TemporaryFolder>();
+    EXPECT_OK(
+        WriteTestFiles(folder->path(), TestContainer(layout, kFirstLayer, kEndLayer, kNumExperts)));
+  }
+  return folder->path();
+}
+
+std::unique_ptr<ExpertSource> Safetensors(const ExpertRecordLayout& layout = TestLayout(),
+                                          const BufferedDevice::Options& options = {}) {
+  const Path& folder = ContainerFolder(layout);
+  const std::vector<std::string> names = ListFiles(folder).value();
+  std::vector<Path> paths;
+  for (const std::string& name : names) paths.push_back(folder / name);
+  std::vector<int> layers;
+  for (int layer = kFirstLayer; layer < kEndLayer; ++layer) layers.push_back(layer);
+  return SafetensorsExpertSource::Open(TensorDirectory::OpenFiles(folder, names).value(),
+                                       BufferedDevice::Open(paths, options).value(), layout, layers,
+                                       kNumExperts)
+      .value();
+}
+
+const ExpertRecordLayout kMxfp4 = TestLayout(PayloadKind::kMxfp4, RecordVersion::kV3, true);
+const ExpertRecordLayout kBf16 = TestLayout(PayloadKind::kBf16, RecordVersion::kV3, true);
+
 const FaultPlan kDisorder = {
     .seed = 3, .delay_rate = 0.3, .delay = microseconds(50), .refuse_rate = 0.5, .shuffle = true};
 const FaultPlan kHalfFails = {.seed = 5, .fail_rate = 0.5};
@@ -442,9 +475,15 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         SourceCase{"Memory", [] { return Memory(); }},
         SourceCase{"MemoryOneAtATime", [] { return Memory(1); }},
-        SourceCase{
-            "MemoryV3",
-            [] { return Memory(64, TestLayout(PayloadKind::kMxfp4, RecordVersion::kV3, true)); }},
+        SourceCase{"MemoryV3", [] { return Memory(64, kMxfp4); }},
+        SourceCase{"Safetensors", [] { return Safetensors(); }},
+        SourceCase{"SafetensorsMxfp4", [] { return Safetensors(kMxfp4); }},
+        SourceCase{"SafetensorsBf16OneThread",
+                   [] { return Safetensors(kBf16, {.num_threads = 1}); }},
+        SourceCase{"SafetensorsTightQueue",
+                   [] { return Safetensors(kMxfp4, {.num_threads = 2, .max_in_flight = 3}); }},
+        SourceCase{"SafetensorsOneAtATime",
+                   [] { return Safetensors(kMxfp4, {.max_in_flight = 1}); }},
         SourceCase{"Null",
                    [] {
                      return std::make_unique<NullExpertSource>(TestLayout(),
@@ -464,6 +503,8 @@ INSTANTIATE_TEST_SUITE_P(
                                    Faulty(Faulty(Memory(3), kHalfFails), kDisorder),
                                    Faulty(Memory(1), kDisorder));
                    }},
+        SourceCase{"TieredMemoryHalfFailsThenSafetensors",
+                   [] { return Tiered(Faulty(Memory(), kHalfFails), Safetensors()); }},
         SourceCase{"TieredPartial",
                    [] {
                      return Tiered(TestMemorySource(TestLayout(), kFirstLayer, kFirstLayer + 1,

@@ -1,10 +1,9 @@
 // The device layer: bytes at offsets, many reads in flight, whatever lies below.
 //
 // A BlockDevice is a set of equal files (the shards of a container), one file (a store), a raw
-// partition or a controller of our own. Reads go through a ReadQueue, which each reading thread
-// opens for itself. Thread pool and pread, O_DIRECT, io_uring, IOCP and user-space NVMe are all
-// meant to have this face, and one conformance suite (block_device_conformance_test.cc) holds them
-// to it.
+// partition or a controller of our own. Reads go through a ReadQueue; each reading thread has its
+// own. Thread pool and pread, O_DIRECT, io_uring, IOCP and user-space NVMe are all meant to have
+// this face, and one conformance suite (block_device_conformance_test.cc) holds them to it.
 #pragma once
 
 #include <chrono>
@@ -35,7 +34,7 @@ struct DeviceCompletion {
   Status status{};  // Names the file and the byte. kCancelled where Cancel came in time.
 };
 
-// Reads in flight. One thread, the one that opened it, makes all calls.
+// Reads in flight. All calls come from one thread, the queue's owner: the one that submits first.
 //
 // `out` of a read belongs to the queue from Submit until its completion is reaped or Drain or the
 // destructor returns; no time-out or cancel gives it back earlier. Its bytes are defined only when
