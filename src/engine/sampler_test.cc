@@ -118,8 +118,8 @@ TEST(Sampler, EqualsTheBruteForce) {
     params.seed = noise.Below(5);
     const auto any_id = [&] { return static_cast<int32_t>(noise.Below(vocabulary)); };
     // Never id 0, so that something is left.
-    for (size_t i = noise.Below(4); i > 0; --i) params.logit_bias[any_id()] = 3;
-    if (const int32_t id = any_id(); id > 0) params.logit_bias[id] = -kInfinity;
+    for (size_t i = noise.Below(4); i > 0; --i) params.logit_bias.push_back({any_id(), 3});
+    if (const int32_t id = any_id(); id > 0) params.logit_bias.push_back({id, -kInfinity});
     std::vector<int32_t> prompt(noise.Below(30));
     std::vector<int32_t> generated(noise.Below(30));
     for (int32_t& id : prompt) id = any_id();
