@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/units.h"
+#include "kernels/rope.h"
 #include "model/field_reader.h"
 
 namespace picchio {
@@ -296,7 +297,7 @@ void ReadGptOss(FieldReader& fields, ModelConfig& config) {
   RopeDefaults rope{.theta = 150000, .rotation = {}, .null_means_plain = false};
   rope.rotation.yarn = true;
   rope.rotation.factor = 32;
-  rope.rotation.attention_factor = 1.3465735902799727;  // 0.1 ln(32) + 1
+  rope.rotation.attention_factor = YarnAttentionFactor(rope.rotation.factor);
   rope.rotation.truncate = false;
   rope.rotation.original_max_position_embeddings = 4096;
   config.rope = ReadRopeConfig(fields, rope, config.max_position_embeddings);

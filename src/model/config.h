@@ -99,7 +99,7 @@ struct ModelConfig {
   static constexpr uint32_t kMaxHeads = 1024;
   static constexpr uint32_t kMaxHeadDim = 1024;
   static constexpr uint32_t kMaxExperts = 4096;
-  static constexpr uint32_t kMaxPositions = 1u << 26;
+  static constexpr uint32_t kMaxPositions = 1u << 21;  // As far as RopeTable is exact.
 };
 
 }  // namespace picchio

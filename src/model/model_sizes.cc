@@ -1,6 +1,7 @@
 #include "model/model_sizes.h"
 
 #include "model/expected_tensors.h"
+#include "model/kv_cache.h"
 
 namespace picchio {
 namespace {
@@ -38,7 +39,7 @@ ModelSizes SizesOf(const ModelConfig& config) {
     if (layer.sliding_window == 0) {
       sizes.kv_bytes_per_position += layer_bytes;
     } else {
-      sizes.kv_window_bytes += layer_bytes * layer.sliding_window;
+      sizes.kv_window_bytes += layer_bytes * (layer.sliding_window + KvCache::kSlidingChunk - 1);
     }
   }
   return sizes;

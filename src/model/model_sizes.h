@@ -15,8 +15,8 @@ struct ModelSizes {
   uint64_t expert_parameters = 0;   // Of one routed expert's matrices.
   uint64_t num_expert_records = 0;  // MoE layers x experts.
   uint64_t records_per_token = 0;   // MoE layers x experts per token: what an uncached token reads.
-  // F32 keys and values of one position in the layers that see all positions, and those that a
-  // sliding layer keeps for its window, summed over the sliding layers.
+  // Keys and values as KvCache keeps them: of each position in the layers that see all, and, once
+  // for a sequence, of the sliding layers.
   uint64_t kv_bytes_per_position = 0;
   uint64_t kv_window_bytes = 0;
 };

@@ -1,17 +1,13 @@
 #include "model/rope_config.h"
 
-#include <cmath>
 #include <string>
+
+#include "kernels/rope.h"
 
 namespace picchio {
 namespace {
 
 constexpr double kMaxTheta = 1e12;
-
-// transformers' modeling_rope_utils: get_mscale.
-double Mscale(double factor, double mscale) {
-  return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
-}
 
 // One of the two dictionaries. `theta` is what stands outside of it, 0 if nothing does.
 RopeConfig ReadDictionary(FieldReader& config, std::string_view name, double theta,
@@ -48,8 +44,8 @@ RopeConfig ReadDictionary(FieldReader& config, std::string_view name, double the
     const double mscale = fields.NumberOr(0, "mscale", 0, 1e3);
     const double mscale_all_dim = fields.NumberOr(0, "mscale_all_dim", 0, 1e3);
     const double by_rule = mscale != 0 && mscale_all_dim != 0
-                               ? Mscale(rope.factor, mscale) / Mscale(rope.factor, mscale_all_dim)
-                               : Mscale(rope.factor, 1);
+                               ? YarnAttentionFactor(rope.factor, mscale, mscale_all_dim)
+                               : YarnAttentionFactor(rope.factor);
     rope.attention_factor = fields.NumberOr(by_rule, "attention_factor", 1e-3, 1e3);
     if (rope.factor < 1) {
       fields.Fail(Error(Code::kUnsupported,

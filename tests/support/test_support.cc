@@ -4,6 +4,12 @@
 #include <fstream>
 #include <iterator>
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+// Tests ask for memory that cannot be had, to see it refused; a sanitizer would end the program.
+extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
+extern "C" const char* __tsan_default_options() { return "allocator_may_return_null=1"; }
+#endif
+
 namespace picchio {
 
 Path TestData(std::string_view relative) { return Path(PICCHIO_TEST_DATA) / relative; }

@@ -1,0 +1,241 @@
+#include "model/dense_weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+
+#include "base/units.h"
+#include "format/dtype.h"
+#include "model/expected_tensors.h"
+
+namespace picchio {
+namespace {
+
+constexpr std::string_view kScalesSuffix = ".qs";
+// Read and checked at a time by one thread.
+constexpr uint64_t kPieceBytes = 8_MiB;
+
+// Index of the first element that may not be in a weight, or count.
+size_t FirstBad(Dtype dtype, const std::byte* data, size_t count) {
+  const auto first = [count](auto is_bad) {
+    size_t i = 0;
+    while (i < count && !is_bad(i)) ++i;
+    return i;
+  };
+  switch (dtype) {
+    case Dtype::kBf16: {
+      const auto* bits = reinterpret_cast<const uint16_t*>(data);
+      return first([bits](size_t i) { return (bits[i] & 0x7f80) == 0x7f80; });
+    }
+    case Dtype::kF32: {
+      const auto* values = reinterpret_cast<const float*>(data);
+      return first([values](size_t i) { return !std::isfinite(values[i]); });
+    }
+    default: {  // I8: -128 has no place in the symmetric code, and the products rely on that.
+      const auto* codes = reinterpret_cast<const int8_t*>(data);
+      return first([codes](size_t i) { return codes[i] == -128; });
+    }
+  }
+}
+
+class Loader {
+ public:
+  Loader(const TensorDirectory& tensors, const ModelConfig& config) : tensors_(tensors) {
+    for (const ExpectedTensor& tensor : ExpectedCheckpointTensors(config))
+      known_.insert(tensor.name);
+  }
+
+  // Finds a tensor, checks what can be checked without its data and makes room for it.
+  Status Plan(const ExpectedTensor& expected) {
+    PICCHIO_ASSIGN_OR_RETURN(const TensorEntry* entry, tensors_.Get(expected.name));
+    PICCHIO_RETURN_IF_ERROR(CheckShape(*entry, expected.shape));
+    Kept kept;
+    kept.rows = expected.shape[0];
+    kept.cols = expected.shape.size() < 2 ? 1 : expected.shape[1];
+    const bool matrix =
+        expected.shape.size() == 2 && expected.tensor_class != TensorClass::kExpertBias;
+    if (entry->dtype == Dtype::kI8 && expected.quantizable) {
+      kept.dtype = Dtype::kI8;
+      const std::string scales_name = expected.name + std::string(kScalesSuffix);
+      PICCHIO_ASSIGN_OR_RETURN(const TensorEntry* scales, tensors_.Get(scales_name));
+      PICCHIO_RETURN_IF_ERROR(CheckShape(*scales, {{expected.shape[0]}}));
+      if (scales->dtype != Dtype::kF32) return WrongType(*scales, "F32");
+      known_.insert(scales_name);
+      PICCHIO_ASSIGN_OR_RETURN(std::byte * data, Place(*scales, Dtype::kF32));
+      kept.scales = reinterpret_cast<const float*>(data);
+    } else if (!IsFloat(entry->dtype)) {
+      return WrongType(*entry, expected.quantizable ? "BF16, F32, F16 or I8" : "BF16, F32 or F16");
+    } else {
+      kept.dtype = matrix && entry->dtype == Dtype::kBf16 ? Dtype::kBf16 : Dtype::kF32;
+    }
+    PICCHIO_ASSIGN_OR_RETURN(kept.data, Place(*entry, kept.dtype));
+    kept_.emplace(expected.name, kept);
+    return Status::Ok();
+  }
+
+  Status RefuseStrangers() const {
+    for (const TensorEntry& tensor : tensors_.tensors()) {
+      if (known_.contains(tensor.name)) continue;
+      return Error(Code::kCorrupt, "{}: the tensor {} is none that config.json tells of",
+                   tensors_.file_name(tensor.file_idx), tensor.name);
+    }
+    return Status::Ok();
+  }
+
+  Status ReadAll(ThreadPool& pool) {
+    std::mutex mutex;
+    Status status;             // Guarded by mutex.
+    size_t failed = SIZE_MAX;  // The piece that it is of: of several the first, whoever was faster.
+    pool.ParallelFor(pieces_.size(), 1, [&](size_t begin, size_t end, int) {
+      for (size_t i = begin; i < end; ++i) {
+        Status of_piece = ReadPiece(pieces_[i]);
+        if (of_piece.ok()) continue;
+        const std::lock_guard lock(mutex);
+        if (i < failed) {
+          failed = i;
+          status = std::move(of_piece);
+        }
+      }
+    });
+    return status;
+  }
+
+  WeightMatrix Matrix(const std::string& name) const {
+    const Kept& kept = kept_.at(name);
+    switch (kept.dtype) {
+      case Dtype::kBf16:
+        return Bf16Matrix{reinterpret_cast<const uint16_t*>(kept.data), kept.rows, kept.cols};
+      case Dtype::kI8:
+        return Int8Matrix{reinterpret_cast<const int8_t*>(kept.data), kept.scales, kept.rows,
+                          kept.cols};
+      default:
+        return F32Matrix{reinterpret_cast<const float*>(kept.data), kept.rows, kept.cols};
+    }
+  }
+
+  // Null where the config has no such vector.
+  const float* Vector(const std::string& name) const {
+    const auto found = kept_.find(name);
+    return found == kept_.end() ? nullptr : reinterpret_cast<const float*>(found->second.data);
+  }
+
+  Linear Projection(const std::string& name) const {
+    return {Matrix(name + ".weight"), Vector(name + ".bias")};
+  }
+
+  std::vector<AlignedBuffer> TakeMemory() { return std::move(memory_); }
+
+ private:
+  struct Kept {
+    Dtype dtype = Dtype::kF32;  // kBf16, kF32 or kI8.
+    std::byte* data = nullptr;
+    const float* scales = nullptr;
+    uint64_t rows = 0;
+    uint64_t cols = 0;
+  };
+  struct Piece {
+    const TensorEntry* entry;
+    Dtype kept;
+    std::byte* out;  // Of its first element.
+    uint64_t first;
+    uint64_t count;
+  };
+
+  Status CheckShape(const TensorEntry& entry, std::span<const uint64_t> shape) const {
+    if (std::ranges::equal(entry.shape, shape)) return Status::Ok();
+    return Error(Code::kCorrupt, "{}: the tensor {} has the shape {}, config.json asks for {}",
+                 tensors_.file_name(entry.file_idx), entry.name, ShapeText(entry.shape),
+                 ShapeText(shape));
+  }
+
+  Status WrongType(const TensorEntry& entry, std::string_view expected) const {
+    return Error(Code::kCorrupt, "{}: the tensor {} is of type {}, expected {}",
+                 tensors_.file_name(entry.file_idx), entry.name, DtypeName(entry.dtype), expected);
+  }
+
+  Result<std::byte*> Place(const TensorEntry& entry, Dtype kept) {
+    const uint64_t elements = entry.bytes / DtypeBytes(entry.dtype);
+    auto buffer = AlignedBuffer::Allocate(elements * DtypeBytes(kept), 64);
+    if (!buffer.has_value()) return buffer.error().WithContext("tensor " + entry.name);
+    std::byte* data = memory_.emplace_back(std::move(buffer).value()).data();
+    const uint64_t step = kPieceBytes / DtypeBytes(kept);
+    for (uint64_t first = 0; first < elements; first += step) {
+      pieces_.push_back(
+          {&entry, kept, data + first * DtypeBytes(kept), first, std::min(step, elements - first)});
+    }
+    return data;
+  }
+
+  Status ReadPiece(const Piece& piece) const {
+    const TensorEntry& entry = *piece.entry;
+    const uint64_t offset = piece.first * DtypeBytes(entry.dtype);
+    if (entry.dtype == piece.kept) {
+      PICCHIO_RETURN_IF_ERROR(
+          tensors_.ReadAt(entry, offset, {piece.out, piece.count * DtypeBytes(entry.dtype)}));
+    } else {
+      std::vector<std::byte> narrow(piece.count * DtypeBytes(entry.dtype));
+      PICCHIO_RETURN_IF_ERROR(tensors_.ReadAt(entry, offset, narrow));
+      WidenToF32(entry.dtype, narrow, {reinterpret_cast<float*>(piece.out), piece.count});
+    }
+    const size_t bad = FirstBad(piece.kept, piece.out, piece.count);
+    if (bad == piece.count) return Status::Ok();
+    return Error(Code::kCorrupt, "{}: element {} of the tensor {} is {}",
+                 tensors_.file_name(entry.file_idx), piece.first + bad, entry.name,
+                 piece.kept == Dtype::kI8 ? "-128" : "not finite");
+  }
+
+  const TensorDirectory& tensors_;
+  std::unordered_set<std::string> known_;
+  std::unordered_map<std::string, Kept> kept_;
+  std::vector<Piece> pieces_;
+  std::vector<AlignedBuffer> memory_;
+};
+
+}  // namespace
+
+Result<DenseWeights> LoadDenseWeights(const TensorDirectory& tensors, const ModelConfig& config,
+                                      bool expert_biases, ThreadPool& pool) {
+  Loader loader(tensors, config);
+  for (const ExpectedTensor& expected : ExpectedDenseTensors(config)) {
+    if (expected.tensor_class == TensorClass::kExpertBias && !expert_biases) continue;
+    PICCHIO_RETURN_IF_ERROR(loader.Plan(expected));
+  }
+  PICCHIO_RETURN_IF_ERROR(loader.RefuseStrangers());
+  PICCHIO_RETURN_IF_ERROR(loader.ReadAll(pool));
+
+  DenseWeights weights;
+  weights.embedding = loader.Matrix("model.embed_tokens.weight");
+  weights.head = config.tie_word_embeddings ? weights.embedding : loader.Matrix("lm_head.weight");
+  weights.norm = loader.Vector("model.norm.weight");
+  for (uint32_t index = 0; index < config.num_hidden_layers; ++index) {
+    const std::string prefix = "model.layers." + std::to_string(index) + ".";
+    LayerWeights& layer = weights.layers.emplace_back();
+    layer.input_norm = loader.Vector(prefix + "input_layernorm.weight");
+    layer.post_attention_norm = loader.Vector(prefix + "post_attention_layernorm.weight");
+    layer.q = loader.Projection(prefix + "self_attn.q_proj");
+    layer.k = loader.Projection(prefix + "self_attn.k_proj");
+    layer.v = loader.Projection(prefix + "self_attn.v_proj");
+    layer.o = loader.Projection(prefix + "self_attn.o_proj");
+    layer.q_norm = loader.Vector(prefix + "self_attn.q_norm.weight");
+    layer.k_norm = loader.Vector(prefix + "self_attn.k_norm.weight");
+    layer.sinks = loader.Vector(prefix + "self_attn.sinks");
+    if (config.layers[index].moe) {
+      layer.router = loader.Projection(prefix + (config.router_bias ? "mlp.router" : "mlp.gate"));
+      layer.gate_up_biases = loader.Vector(prefix + "mlp.experts.gate_up_proj_bias");
+      layer.down_biases = loader.Vector(prefix + "mlp.experts.down_proj_bias");
+    } else {
+      layer.gate = loader.Projection(prefix + "mlp.gate_proj");
+      layer.up = loader.Projection(prefix + "mlp.up_proj");
+      layer.down = loader.Projection(prefix + "mlp.down_proj");
+    }
+  }
+  weights.memory = loader.TakeMemory();
+  for (const AlignedBuffer& buffer : weights.memory) weights.bytes += buffer.size();
+  return weights;
+}
+
+}  // namespace picchio

@@ -1,0 +1,408 @@
+#include "model/forward_pass.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <ostream>
+#include <random>
+
+#include "experts/faulty_expert_source.h"
+#include "model/fixture_test_support.h"
+#include "model/tensor_set_test_support.h"
+
+namespace picchio {
+namespace {
+
+std::vector<int32_t> RandomTokens(size_t count, size_t vocab, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<int32_t> tokens(count);
+  for (int32_t& token : tokens) token = static_cast<int32_t>(random() % vocab);
+  return tokens;
+}
+
+struct ModelCase {
+  const char* fixture;
+  PayloadKind kind;
+  Compute compute;
+
+  std::string Name() const {
+    const std::map<PayloadKind, std::string> kinds = {
+        {PayloadKind::kInt4, "int4"}, {PayloadKind::kMxfp4, "mxfp4"}, {PayloadKind::kBf16, "bf16"}};
+    return std::string(fixture) + "_" + kinds.at(kind) +
+           (compute == Compute::kInt8 ? "_q8" : "_f32");
+  }
+};
+
+void PrintTo(const ModelCase& one, std::ostream* out) { *out << one.Name(); }
+
+// The claim under test: the same bits, whatever the circumstances.
+class SameBits : public testing::TestWithParam<ModelCase> {
+ protected:
+  static constexpr size_t kTokens = 300;  // More than a sliding layer takes at once.
+
+  const Fixture fixture_ = Fixture::Open(GetParam().fixture);
+  const ExpertRecords experts_ = MakeRecords(fixture_, GetParam().kind);
+  const std::vector<int32_t> tokens_ = RandomTokens(kTokens, fixture_.config.vocab_size, 1);
+  const size_t vocab_ = fixture_.config.vocab_size;
+
+  TestEngine::Options Options() const {
+    TestEngine::Options options;
+    options.compute = GetParam().compute;
+    return options;
+  }
+  TestEngine Engine(const TestEngine::Options& options) const {
+    return TestEngine::Make(fixture_, experts_, options);
+  }
+  // All logits of tokens_ in spans of at most `span`.
+  std::vector<float> Run(const TestEngine& engine, size_t span = kTokens) const {
+    KvCache kv = engine.NewKv(kTokens);
+    std::vector<float> logits;
+    for (size_t done = 0; done < kTokens; done += span) {
+      const auto part = std::span(tokens_).subspan(done, std::min(span, kTokens - done));
+      const std::vector<float> of_part = engine.Step(kv, part);
+      logits.insert(logits.end(), of_part.begin(), of_part.end());
+    }
+    return logits;
+  }
+  std::vector<float> Reference() const {
+    TestEngine::Options options = Options();
+    options.threads = 1;
+    return Run(Engine(options));
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(
+    All, SameBits,
+    testing::Values(ModelCase{"qwen3_moe_tiny_dense", PayloadKind::kInt4, Compute::kInt8},
+                    ModelCase{"qwen3_moe_tiny_dense", PayloadKind::kBf16, Compute::kF32},
+                    ModelCase{"gpt_oss_tiny", PayloadKind::kInt4, Compute::kInt8},
+                    ModelCase{"gpt_oss_tiny", PayloadKind::kMxfp4, Compute::kInt8},
+                    ModelCase{"gpt_oss_tiny", PayloadKind::kMxfp4, Compute::kF32}),
+    [](const auto& param_info) { return param_info.param.Name(); });
+
+TEST_P(SameBits, ThreadsSpansSlotsAndInstructionSets) {
+  const std::vector<float> reference = Reference();
+  ASSERT_EQ(reference.size(), kTokens * vocab_);
+  for (const int threads : {2, 3}) {
+    TestEngine::Options options = Options();
+    options.threads = threads;
+    EXPECT_EQ(Run(Engine(options)), reference) << threads << " threads";
+  }
+  for (const size_t span : {size_t{1}, size_t{7}, size_t{128}, size_t{299}}) {
+    TestEngine::Options options = Options();
+    options.max_rows = span;
+    EXPECT_EQ(Run(Engine(options), span), reference) << "spans of " << span;
+  }
+  for (const size_t slots : {size_t{2}, size_t{3}, size_t{4}}) {
+    TestEngine::Options options = Options();
+    options.num_slots = slots;
+    EXPECT_EQ(Run(Engine(options), 100), reference) << slots << " slots";
+  }
+  for (const Kernels* kernels : AvailableKernels()) {
+    TestEngine::Options options = Options();
+    options.kernels = kernels;
+    EXPECT_EQ(Run(Engine(options)), reference) << InstructionSetName(kernels->instruction_set);
+  }
+}
+
+TEST_P(SameBits, AnyOrderOfCompletion) {
+  const std::vector<float> reference = Reference();
+  for (const uint64_t seed : {1, 2}) {
+    auto source = std::make_unique<FaultyExpertSource>(
+        MemoryExpertSource::Create(experts_.layout, experts_.records).value(),
+        FaultPlan{.seed = seed, .refuse_rate = 0.3, .shuffle = true});
+    TestEngine::Options options = Options();
+    options.num_slots = 5;
+    const TestEngine engine =
+        TestEngine::Make(fixture_.tensors, fixture_.config, std::move(source), options);
+    EXPECT_EQ(Run(engine, 60), reference);
+  }
+}
+
+// Three sequences, taken on by different numbers of tokens in each step, beside the one that
+// counts.
+TEST_P(SameBits, CompanyOfOthers) {
+  const std::vector<float> reference = Reference();
+  const TestEngine engine = Engine(Options());
+  KvCache kv = engine.NewKv(kTokens);
+  std::vector<KvCache> others;
+  for (int i = 0; i < 3; ++i) others.push_back(engine.NewKv(400));
+  std::vector<std::vector<int32_t>> other_tokens;
+  for (uint32_t i = 0; i < 3; ++i) other_tokens.push_back(RandomTokens(400, vocab_, 10 + i));
+  std::mt19937 random(5);
+  std::vector<float> logits;
+  size_t steps = 0;
+  while (kv.length() < kTokens) {
+    std::vector<SequenceInput> inputs;
+    const size_t place = random() % 4;
+    for (size_t i = 0; i < 4; ++i) {
+      if (i == place) {
+        const size_t count = std::min<size_t>(1 + random() % 150, kTokens - kv.length());
+        inputs.push_back({&kv, std::span(tokens_).subspan(kv.length(), count), LogitsWanted::kAll});
+      }
+      if (i == 3) break;
+      const size_t count = std::min<size_t>(random() % 140, 400 - others[i].length());
+      if (count == 0) continue;
+      inputs.push_back({&others[i], std::span(other_tokens[i]).subspan(others[i].length(), count),
+                        LogitsWanted::kLast});
+    }
+    ++steps;
+    std::map<size_t, size_t> rows;
+    const uint32_t begin = kv.length();
+    ASSERT_OK(engine.pass->Step(inputs, [&](const LogitsRow& row) {
+      const SequenceInput& input = inputs[row.sequence_idx];
+      const size_t nth = rows[row.sequence_idx]++;
+      if (input.kv == &kv) {
+        EXPECT_EQ(row.position, begin + nth);
+        logits.insert(logits.end(), row.logits.begin(), row.logits.end());
+      } else {
+        EXPECT_EQ(nth, 0u);
+        EXPECT_EQ(row.position, input.kv->length() + input.tokens.size() - 1);
+      }
+      return Status::Ok();
+    }));
+  }
+  EXPECT_GT(steps, 2u);
+  EXPECT_EQ(logits, reference);
+}
+
+TEST_P(SameBits, AfterRewinds) {
+  const std::vector<float> reference = Reference();
+  const auto row = [&](size_t position) {
+    return std::vector<float>(reference.begin() + static_cast<ptrdiff_t>(position * vocab_),
+                              reference.begin() + static_cast<ptrdiff_t>((position + 1) * vocab_));
+  };
+  const TestEngine engine = Engine(Options());
+  KvCache kv = engine.NewKv(kTokens);
+  engine.Step(kv, std::span(tokens_).first(100), LogitsWanted::kNone);
+  const KvCache::Snapshot snapshot = kv.TakeSnapshot();
+  engine.Step(kv, RandomTokens(180, vocab_, 3), LogitsWanted::kNone);
+  ASSERT_OK(kv.Restore(snapshot));
+  EXPECT_EQ(engine.Step(kv, std::span(tokens_).subspan(100, 50), LogitsWanted::kLast), row(149));
+  engine.Step(kv, RandomTokens(60, vocab_, 4), LogitsWanted::kNone);
+  ASSERT_OK(kv.Rewind(140));
+  EXPECT_EQ(engine.Step(kv, std::span(tokens_).subspan(140, 160), LogitsWanted::kLast), row(299));
+}
+
+TEST_P(SameBits, StepsThatEndEarlyLeaveNoTrace) {
+  const std::vector<float> reference = Reference();
+  auto source = std::make_unique<FaultyExpertSource>(
+      MemoryExpertSource::Create(experts_.layout, experts_.records).value(),
+      FaultPlan{.fail_reads = {{4, Code::kIoError}}});
+  const TestEngine engine =
+      TestEngine::Make(fixture_.tensors, fixture_.config, std::move(source), Options());
+  KvCache kv = engine.NewKv(kTokens);
+  const auto step = [&](size_t count, auto receive, auto before_layer) {
+    const SequenceInput input{&kv, std::span(tokens_).subspan(kv.length(), count),
+                              LogitsWanted::kAll};
+    return engine.pass->Step({&input, 1}, receive, before_layer);
+  };
+  const auto drop = [](const LogitsRow&) { return Status::Ok(); };
+  const auto go_on = [](uint32_t) { return Status::Ok(); };
+  EXPECT_THAT(step(100, drop, go_on), Fails(Code::kIoError, "layer"));
+  EXPECT_EQ(kv.length(), 0u);
+  ASSERT_OK(step(100, drop, go_on));
+  EXPECT_EQ(kv.length(), 100u);
+
+  std::vector<uint32_t> layers;
+  EXPECT_THAT(step(100, drop,
+                   [&](uint32_t layer) {
+                     layers.push_back(layer);
+                     return layer < 2 ? Status::Ok() : Status(Code::kCancelled, "stopped");
+                   }),
+              Fails(Code::kCancelled, "stopped"));
+  EXPECT_THAT(layers, testing::ElementsAre(0, 1, 2));
+  EXPECT_EQ(kv.length(), 100u);
+  EXPECT_THAT(step(
+                  10, [](const LogitsRow&) { return Status(Code::kIoError, "disk full"); }, go_on),
+              Fails(Code::kIoError, "disk full"));
+  EXPECT_EQ(kv.length(), 100u);
+
+  std::vector<float> logits;
+  ASSERT_OK(step(
+      200,
+      [&](const LogitsRow& row) {
+        logits.insert(logits.end(), row.logits.begin(), row.logits.end());
+        return Status::Ok();
+      },
+      go_on));
+  EXPECT_TRUE(std::equal(logits.begin(), logits.end(),
+                         reference.begin() + static_cast<ptrdiff_t>(100 * vocab_),
+                         reference.end()));
+}
+
+TEST(ForwardPass, BiasesFromRecordsOrFromTheDenseWeights) {
+  const Fixture fixture = Fixture::Open("gpt_oss_tiny");
+  const std::vector<int32_t> tokens = RandomTokens(20, 512, 1);
+  std::vector<std::vector<float>> logits;
+  for (const bool in_records : {false, true}) {
+    const TestEngine engine = TestEngine::Make(
+        fixture, MakeRecords(fixture, PayloadKind::kInt4, in_records), {.compute = Compute::kInt8});
+    KvCache kv = engine.NewKv(20);
+    logits.push_back(engine.Step(kv, tokens));
+  }
+  EXPECT_EQ(logits[0], logits[1]);
+}
+
+// INT8 weights under F32 compute are as good as the F32 values that they stand for; with 8-bit
+// activations nearly so.
+TEST(ForwardPass, Int8DenseWeights) {
+  const Fixture fixture = Fixture::Open("qwen3_moe_tiny_dense");
+  const ExpertRecords experts = MakeRecords(fixture, PayloadKind::kBf16);
+  TensorSet int8 = TensorSet::DenseOf(fixture);
+  TensorSet decoded = int8;
+  for (const ExpectedTensor& tensor : ExpectedDenseTensors(fixture.config)) {
+    if (!tensor.quantizable) continue;
+    decoded[tensor.name] = F32Tensor(tensor.shape, MakeInt8(int8, tensor.name));
+  }
+  const std::vector<int32_t> tokens = RandomTokens(40, 512, 1);
+  const auto run = [&](const TensorSet& set, Compute compute, int threads) {
+    const TemporaryFolder folder;
+    const TestEngine engine =
+        TestEngine::Make(set.Write(folder), fixture.config,
+                         MemoryExpertSource::Create(experts.layout, experts.records).value(),
+                         {.threads = threads, .compute = compute});
+    KvCache kv = engine.NewKv(40);
+    return engine.Step(kv, tokens);
+  };
+  const std::vector<float> expected = run(decoded, Compute::kF32, 1);
+  const std::vector<float> exact = run(int8, Compute::kF32, 1);
+  for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(exact[i], expected[i], 1e-3);
+
+  const std::vector<float> quantized = run(int8, Compute::kInt8, 1);
+  EXPECT_EQ(run(int8, Compute::kInt8, 3), quantized);
+  EXPECT_NE(quantized, exact);
+  // The first token's experts are the same, and so its error is that of the activations alone.
+  for (size_t i = 0; i < 512; ++i) ASSERT_NEAR(quantized[i], expected[i], 0.5);
+}
+
+class BadInput : public testing::Test {
+ protected:
+  const Fixture fixture_ = Fixture::Open("qwen3_moe_tiny");
+  const ExpertRecords experts_ = MakeRecords(fixture_, PayloadKind::kBf16);
+  const TestEngine engine_ = TestEngine::Make(fixture_, experts_, {.max_rows = 8});
+
+  Status Step(KvCache& kv, const std::vector<int32_t>& tokens) const {
+    const SequenceInput input{&kv, tokens, LogitsWanted::kLast};
+    return engine_.pass->Step({&input, 1}, [](const LogitsRow&) { return Status::Ok(); });
+  }
+};
+
+TEST_F(BadInput, IsAnsweredWithASentence) {
+  KvCache kv = engine_.NewKv(10);
+  EXPECT_THAT(Step(kv, {}), Fails(Code::kInvalidArgument, "sequence 0 of the step has no tokens"));
+  EXPECT_THAT(Step(kv, {1, 512}),
+              Fails(Code::kInvalidArgument,
+                    "token 1 of sequence 0 is 512, which is not in the vocabulary of 512"));
+  EXPECT_THAT(Step(kv, {-1}), Fails(Code::kInvalidArgument, "token 0 of sequence 0 is -1"));
+  EXPECT_THAT(Step(kv, std::vector<int32_t>(9, 1)),
+              Fails(Code::kInvalidArgument, "a step of more than 8 tokens"));
+  ASSERT_OK(Step(kv, std::vector<int32_t>(8, 1)));
+  EXPECT_THAT(Step(kv, {1, 2, 3}),
+              Fails(Code::kInvalidArgument, "3 more tokens after 8 do not fit the context of 10"));
+  EXPECT_OK(engine_.pass->Step({}, [](const LogitsRow&) { return Status::Ok(); }));
+}
+
+TEST_F(BadInput, ImpossibleOptions) {
+  for (const size_t rows : {size_t{0}, size_t{1} << 40}) {
+    EXPECT_THAT(
+        ForwardPass::Create(*engine_.model, *engine_.cache, *engine_.pool, {.max_rows = rows}),
+        Fails(Code::kInvalidArgument, "steps of up to"));
+  }
+}
+
+TEST_F(BadInput, RecordsOfAnotherModel) {
+  const ModelConfig& config = fixture_.config;
+  const auto layout = [&](PayloadKind kind, uint32_t hidden, uint32_t width, bool biases) {
+    return ExpertRecordLayout::Make(kind, biases ? RecordVersion::kV3 : RecordVersion::kV2, hidden,
+                                    width, biases)
+        .value();
+  };
+  EXPECT_OK(MoeBlock::CheckLayout(config, layout(PayloadKind::kInt4, 128, 64, false)));
+  EXPECT_THAT(
+      MoeBlock::CheckLayout(config, layout(PayloadKind::kInt4, 128, 96, false)),
+      Fails(Code::kCorrupt, "hidden size 128 and expert width 96, config.json says 128 and 64"));
+  EXPECT_THAT(MoeBlock::CheckLayout(config, layout(PayloadKind::kInt4, 128, 64, true)),
+              Fails(Code::kCorrupt, "have biases, which Qwen3MoeForCausalLM has not"));
+  ExpertRecordLayout strange = layout(PayloadKind::kInt4, 128, 64, false);
+  strange.kind = static_cast<PayloadKind>(9);
+  EXPECT_THAT(MoeBlock::CheckLayout(config, strange), Fails(Code::kUnsupported, "payload kind 9"));
+  strange = layout(PayloadKind::kInt4, 128, 64, false);
+  strange.down_scales.offset += 2;
+  EXPECT_THAT(MoeBlock::CheckLayout(config, strange), Fails(Code::kUnsupported, "multiples of 4"));
+
+  ExpertRecords other{layout(PayloadKind::kInt4, 64, 32, false), {}};
+  auto cache = ExpertCache::Create(MemoryExpertSource::Create(other.layout, other.records).value(),
+                                   {.num_slots = 2});
+  EXPECT_THAT(ForwardPass::Create(*engine_.model, **cache, *engine_.pool, {}),
+              Fails(Code::kCorrupt, "hidden size 64 and expert width 32"));
+}
+
+TEST_F(BadInput, OverflowIsNamed) {
+  const auto step_with = [&](const std::string& name) {
+    TensorSet set = TensorSet::DenseOf(fixture_);
+    for (uint16_t& weight : set[name].as<uint16_t>()) weight = 0x7f7f;  // 3.4e38
+    const TemporaryFolder folder;
+    const TestEngine engine =
+        TestEngine::Make(set.Write(folder), fixture_.config,
+                         MemoryExpertSource::Create(experts_.layout, experts_.records).value(), {});
+    KvCache kv = engine.NewKv(10);
+    const std::vector<int32_t> tokens = {5, 6, 8};
+    const SequenceInput input{&kv, tokens, LogitsWanted::kAll};
+    return engine.pass->Step({&input, 1}, [](const LogitsRow&) { return Status::Ok(); });
+  };
+  EXPECT_THAT(step_with("model.layers.2.mlp.gate.weight"),
+              Fails(Code::kCorrupt, "layer 2: the router's output is not finite"));
+  EXPECT_THAT(step_with("model.layers.1.self_attn.o_proj.weight"),
+              Fails(Code::kCorrupt, "layer 1: "));
+  EXPECT_THAT(step_with("lm_head.weight"),
+              Fails(Code::kCorrupt, "the logits at position 0 are not finite"));
+}
+
+TEST(ForwardPass, HiddenStateOverflowIsNamed) {
+  // Dense layers first, so that the residual stream overflows without a router in between.
+  const Fixture fixture = Fixture::Open("qwen3_moe_tiny_dense");
+  const ExpertRecords experts = MakeRecords(fixture, PayloadKind::kBf16);
+  TensorSet set = TensorSet::DenseOf(fixture);
+  for (uint16_t& weight : set["model.layers.0.mlp.down_proj.weight"].as<uint16_t>())
+    weight = 0x7f7f;
+  const TemporaryFolder folder;
+  const TestEngine engine =
+      TestEngine::Make(set.Write(folder), fixture.config,
+                       MemoryExpertSource::Create(experts.layout, experts.records).value(), {});
+  KvCache kv = engine.NewKv(10);
+  const std::vector<int32_t> tokens = {5};
+  const SequenceInput input{&kv, tokens, LogitsWanted::kAll};
+  EXPECT_THAT(engine.pass->Step({&input, 1}, [](const LogitsRow&) { return Status::Ok(); }),
+              Fails(Code::kCorrupt, "layer 0: the hidden state at position 0 is not finite"));
+}
+
+TEST(ForwardPass, TellsWhereTimeWent) {
+  const Fixture fixture = Fixture::Open("qwen3_moe_tiny");
+  const TestEngine engine = TestEngine::Make(fixture, MakeRecords(fixture, PayloadKind::kInt4), {});
+  KvCache kv = engine.NewKv(100);
+  engine.Step(kv, RandomTokens(50, 512, 1));
+  engine.Step(kv, RandomTokens(1, 512, 2));
+  const StepStats stats = engine.pass->stats();
+  EXPECT_EQ(stats.steps, 2u);
+  EXPECT_EQ(stats.rows, 51u);
+  EXPECT_GT(stats.attention.count(), 0);
+  EXPECT_GT(stats.mlp.count(), 0);
+  EXPECT_GT(stats.storage_wait.count(), 0);
+  EXPECT_GT(stats.head.count(), 0);
+  EXPECT_GE(stats.total, stats.attention + stats.mlp + stats.storage_wait + stats.head);
+}
+
+TEST(ForwardPass, WorkingBytesGrowWithTheSpan) {
+  const Fixture fixture = Fixture::Open("gpt_oss_tiny");
+  const ExpertRecordLayout layout = MakeRecords(fixture, PayloadKind::kMxfp4).layout;
+  const auto bytes = [&](size_t rows, Compute compute) {
+    return ForwardPass::WorkingBytes(fixture.config, layout, {.max_rows = rows, .compute = compute},
+                                     2);
+  };
+  EXPECT_LT(bytes(1, Compute::kInt8), bytes(100, Compute::kInt8));
+  EXPECT_GT(bytes(1000, Compute::kF32), 9 * bytes(100, Compute::kF32) / 2);
+}
+
+}  // namespace
+}  // namespace picchio
