@@ -29,6 +29,9 @@ class RandomAccessFile {
 
   // Fills all of `out` from byte `offset`. An end of file before that is an error.
   virtual Status ReadAt(uint64_t offset, std::span<std::byte> out) const = 0;
+
+  // A hint that these bytes will be read soon; best effort.
+  virtual void WillNeed(uint64_t /*offset*/, uint64_t /*bytes*/) const {}
 };
 
 // An open file of the operating system. Move-only; closes itself. Reads and writes may come from
@@ -59,7 +62,7 @@ class File final : public RandomAccessFile {
   // dirty pages, so that a later Sync finds little to do. WillNeed begins to read. DropCache lets
   // go of clean pages: a long copy must not push everybody else's out.
   void StartWriteback(uint64_t offset, uint64_t bytes) const;
-  void WillNeed(uint64_t offset, uint64_t bytes) const;
+  void WillNeed(uint64_t offset, uint64_t bytes) const override;
   void DropCache(uint64_t offset, uint64_t bytes) const;
   // The length now, which is not size() when somebody else changed the file.
   Result<uint64_t> CurrentSize() const;

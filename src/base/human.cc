@@ -28,6 +28,7 @@ std::string FormatMemory(uint64_t bytes) {
 }
 
 std::string FormatDuration(double seconds) {
+  if (seconds < 9.95) return fmt::format("{:.1f} s", std::max(seconds, 0.0));
   const auto whole = static_cast<int64_t>(std::llround(std::clamp(seconds, 0.0, 1e12)));
   if (whole < 60) return fmt::format("{} s", whole);
   if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);

@@ -14,7 +14,7 @@ inline std::string FormatBytes(uint64_t bytes) { return FormatBytes(static_cast<
 // all before the point.
 std::string FormatMemory(uint64_t bytes);
 
-// "7 s", "3 min 20 s", "1 h 05 min".
+// "0.4 s", "17 s", "3 min 20 s", "1 h 05 min".
 std::string FormatDuration(double seconds);
 
 }  // namespace picchio

@@ -26,7 +26,10 @@ TEST(FormatMemory, PowersOfTwo) {
 }
 
 TEST(FormatDuration, SecondsMinutesHours) {
-  EXPECT_EQ(FormatDuration(-1), "0 s");
+  EXPECT_EQ(FormatDuration(-1), "0.0 s");
+  EXPECT_EQ(FormatDuration(0.35), "0.3 s");
+  EXPECT_EQ(FormatDuration(9.94), "9.9 s");
+  EXPECT_EQ(FormatDuration(9.96), "10 s");
   EXPECT_EQ(FormatDuration(59.4), "59 s");
   EXPECT_EQ(FormatDuration(59.6), "1 min 00 s");
   EXPECT_EQ(FormatDuration(200), "3 min 20 s");

@@ -1,10 +1,11 @@
-// The quantisers' guard: weights must be finite.
+// The converters' guard: weights must be finite.
 #pragma once
 
 #include <cstddef>
 #include <span>
 
 #include "base/status.h"
+#include "format/dtype.h"
 
 namespace picchio {
 
@@ -12,5 +13,9 @@ namespace picchio {
 // infinite, naming `row_idx` and the first such column, counted from `first_col`.
 Status MaxMagnitude(std::span<const float> weights, size_t row_idx, size_t first_col,
                     float& max_abs);
+
+// OK where all elements of whole rows of `cols` elements are finite. Fails with kCorrupt, naming
+// the first other one's column and its row, counted from `first_row`. `dtype` is a float type.
+Status CheckFinite(Dtype dtype, std::span<const std::byte> weights, size_t cols, size_t first_row);
 
 }  // namespace picchio

@@ -50,6 +50,10 @@ class TensorDirectory {
 
   // Bytes [offset, offset + out.size()) of the tensor. Reaching past its end is kInvalidArgument.
   Status ReadAt(const TensorEntry& tensor, uint64_t offset, std::span<std::byte> out) const;
+  // A hint that these bytes of the tensor will be read soon; best effort.
+  void WillNeed(const TensorEntry& tensor, uint64_t offset, uint64_t bytes) const {
+    files_[tensor.file_idx].file->WillNeed(tensor.offset + offset, bytes);
+  }
   // The whole tensor; out has tensor.bytes bytes.
   Status Read(const TensorEntry& tensor, std::span<std::byte> out) const;
 
