@@ -31,7 +31,7 @@ TEST(CheckFinite, EveryFiniteBitPatternPasses) {
 }
 
 TEST(CheckFinite, NamesTheFirstBadElement) {
-  for (const uint16_t bad : {0x7f80, 0xff80, 0x7fc0, 0xffff}) {
+  for (const uint16_t bad : std::vector<uint16_t>{0x7f80, 0xff80, 0x7fc0, 0xffff}) {
     std::vector<uint16_t> values(10'000, 0x3f80);
     values[9'000] = bad;
     values[9'999] = bad;

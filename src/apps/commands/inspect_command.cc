@@ -1,0 +1,47 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/commands/command.h"
+#include "apps/inspect/inspect.h"
+
+namespace picchio {
+namespace {
+
+struct InspectFlags {
+  std::string model;
+  std::vector<double> memory_gib = {4, 8, 16, 32, 64, 128};
+  bool json = false;
+};
+
+Status Run(const InspectFlags& flags) {
+  std::vector<uint64_t> memory_bytes;
+  for (const double gib : flags.memory_gib) {
+    memory_bytes.push_back(static_cast<uint64_t>(gib * 0x1p30));
+  }
+  PICCHIO_ASSIGN_OR_RETURN(const Inspection inspection, InspectModel(flags.model, memory_bytes));
+  const std::string text = flags.json ? InspectionJson(inspection) : InspectionTable(inspection);
+  std::fputs(text.c_str(), stdout);
+  return Status::Ok();
+}
+
+}  // namespace
+
+void AddInspectCommand(CLI::App& app, Invocation& invocation) {
+  auto flags = std::make_shared<InspectFlags>();
+  CLI::App* command =
+      app.add_subcommand("inspect", "Show what a model is, what a token costs, what memory holds");
+  command->add_option("MODEL", flags->model, "Folder of the model")->required();
+  command->add_option("--memory", flags->memory_gib, "Memory sizes to look at, in GiB")
+      ->check(CLI::Range(0.001, 1e6));
+  command->add_flag("--json", flags->json, "Report as JSON");
+  command->footer(
+      "Examples:\n"
+      "  picchio inspect ~/models/qwen3-30b\n"
+      "  picchio inspect ~/models/qwen3-30b --memory 12 24 --json");
+  command->callback([flags, &invocation] { invocation.run = [flags] { return Run(*flags); }; });
+}
+
+}  // namespace picchio

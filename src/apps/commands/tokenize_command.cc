@@ -1,0 +1,99 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <string>
+
+#include "apps/commands/command.h"
+#include "base/json.h"
+#include "base/utf8.h"
+#include "tokenizer/tokenizer.h"
+
+namespace picchio {
+namespace {
+
+struct TokenizeFlags {
+  std::string model;
+  std::string text;
+  std::string file;
+  bool as_text = false;
+  bool ids_only = false;
+  bool json = false;
+};
+
+constexpr uint64_t kMaxTextBytes = uint64_t{256} << 20;
+
+Result<std::string> TextOf(const TokenizeFlags& flags, bool text_given) {
+  if (text_given) return flags.text;
+  if (!flags.file.empty()) return ReadFileToString(flags.file, kMaxTextBytes);
+  return std::string(std::istreambuf_iterator<char>(std::cin), {});
+}
+
+// A token's bytes in double quotes: control and non-UTF-8 bytes as \xNN, so that a line is a line.
+std::string Piece(std::string_view bytes) {
+  std::string out = "\"";
+  while (!bytes.empty()) {
+    const auto first = static_cast<unsigned char>(bytes.front());
+    const size_t valid = ValidUtf8Prefix(bytes);
+    if (valid == 0 || first < 0x20 || first == 0x7f) {
+      out += fmt::format("\\x{:02x}", first);
+      bytes.remove_prefix(1);
+      continue;
+    }
+    if (first == '"' || first == '\\') out += '\\';
+    size_t length = 1;
+    while (length < bytes.size() && (bytes[length] & 0xC0) == 0x80) ++length;
+    out += bytes.substr(0, length);
+    bytes.remove_prefix(length);
+  }
+  return out + '"';
+}
+
+Status Run(const TokenizeFlags& flags, bool text_given) {
+  Path path = flags.model;
+  std::error_code ignored;
+  if (std::filesystem::is_directory(path, ignored)) path /= "tokenizer.json";
+  PICCHIO_ASSIGN_OR_RETURN(const Tokenizer tokenizer, Tokenizer::Load(path));
+  PICCHIO_ASSIGN_OR_RETURN(const std::string text, TextOf(flags, text_given));
+  PICCHIO_ASSIGN_OR_RETURN(
+      const std::vector<int32_t> ids,
+      tokenizer.Encode(text, flags.as_text ? SpecialTokens::kAsText : SpecialTokens::kRecognise));
+  if (flags.json) {
+    std::printf("%s\n", Json{{"ids", ids}, {"tokens", ids.size()}}.dump().c_str());
+    return Status::Ok();
+  }
+  for (const int32_t id : ids) {
+    if (flags.ids_only) {
+      std::printf("%d\n", id);
+    } else {
+      std::printf("%8d  %s\n", id, Piece(tokenizer.TokenBytes(id)).c_str());
+    }
+  }
+  return Status::Ok();
+}
+
+}  // namespace
+
+void AddTokenizeCommand(CLI::App& app, Invocation& invocation) {
+  auto flags = std::make_shared<TokenizeFlags>();
+  CLI::App* command = app.add_subcommand("tokenize", "Show the token ids and pieces of a text");
+  command->add_option("MODEL", flags->model, "Folder of a model or checkpoint, or a tokenizer.json")
+      ->required();
+  CLI::Option* text = command->add_option("-p,--prompt", flags->text, "The text");
+  command->add_option("-f,--file", flags->file, "File that holds the text")->excludes(text);
+  command->add_flag("--as-text", flags->as_text,
+                    "Take control tokens in the text as the characters they are written with");
+  command->add_flag("--ids", flags->ids_only, "Ids only, one a line (what run --ids reads)");
+  command->add_flag("--json", flags->json, "Ids as JSON");
+  command->footer(
+      "Without -p and -f the text is read from standard input.\n\n"
+      "Examples:\n"
+      "  picchio tokenize ~/models/qwen3-30b -p \"Hello, world\"\n"
+      "  picchio tokenize ~/models/qwen3-30b --ids < prompt.txt > prompt.ids");
+  command->callback([flags, text, &invocation] {
+    invocation.run = [flags, text] { return Run(*flags, text->count() > 0); };
+  });
+}
+
+}  // namespace picchio

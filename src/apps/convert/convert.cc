@@ -1,0 +1,272 @@
+#include "apps/convert/convert.h"
+
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <system_error>
+#include <thread>
+
+#include "apps/convert/companions.h"
+#include "apps/convert/journal.h"
+#include "apps/convert/output_files.h"
+#include "apps/convert/unit_runner.h"
+#include "apps/progress.h"
+#include "apps/work_queue.h"
+#include "base/units.h"
+#include "format/manifest.h"
+#include "format/printable.h"
+
+namespace picchio {
+namespace {
+
+constexpr char kJournalName[] = "conversion.journal";
+
+// Everything that the outputs' bytes follow from: a journal of another fingerprint is of no use.
+std::string Fingerprint(const Path& folder, const ModelConfig& config,
+                        const TensorDirectory& checkpoint, const ConversionPlan& plan,
+                        Int4Scheme scheme) {
+  Sha256 hash;
+  hash.Update(fmt::format("conversion 1\n{} {}\n", ArchitectureName(config.architecture),
+                          static_cast<int>(scheme)));
+  for (const OutputFile& file : plan.files) hash.Update(file.header);
+  for (size_t i = 0; i < checkpoint.num_files(); ++i) {
+    std::error_code error;
+    const auto written = std::filesystem::last_write_time(folder / checkpoint.file_name(i), error);
+    hash.Update(fmt::format("{} {} {}\n", checkpoint.file_name(i), checkpoint.file_bytes(i),
+                            error ? 0 : written.time_since_epoch().count()));
+  }
+  for (const TensorEntry& tensor : checkpoint.tensors()) {
+    hash.Update(fmt::format("{} {} {} {} {}\n", tensor.name, DtypeName(tensor.dtype),
+                            ShapeText(tensor.shape), tensor.file_idx, tensor.offset));
+  }
+  return hash.Finish().Hex();
+}
+
+Status CheckFolders(const Path& checkpoint, const Path& model) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(checkpoint, error)) {
+    return Error(Code::kNotFound, "{} is not a folder: give the one that holds the checkpoint",
+                 PathText(checkpoint));
+  }
+  std::filesystem::create_directories(model, error);
+  if (error) {
+    return ErrnoError(error.value(), "cannot make the folder " + PathText(model));
+  }
+  if (std::filesystem::equivalent(checkpoint, model, error)) {
+    return Error(Code::kInvalidArgument,
+                 "the output folder {} is the checkpoint's own: choose another one",
+                 PathText(model));
+  }
+  return Status::Ok();
+}
+
+class Conversion {
+ public:
+  Conversion(const TensorDirectory& checkpoint, const ConversionPlan& plan,
+             const ConversionOptions& options, OutputFiles outputs, Journal journal)
+      : checkpoint_(checkpoint),
+        plan_(plan),
+        options_(options),
+        outputs_(std::move(outputs)),
+        journal_(std::move(journal)),
+        hashes_(plan.tensors.size()),
+        done_(plan.units.size(), false) {}
+
+  // Hashes what the journal says is written, and keeps what is as it says.
+  Status CheckJournalled(int num_threads, const std::atomic<bool>& stop) {
+    std::vector<size_t> claimed;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < plan_.units.size(); ++i) {
+      if (!Journalled(plan_.units[i])) continue;
+      claimed.push_back(i);
+      bytes += plan_.tensors[plan_.units[i].output_idx].bytes;
+    }
+    if (claimed.empty()) return Status::Ok();
+    Progress progress("checking what an earlier run wrote", bytes);
+    return RunOnThreads(num_threads, claimed.size(), [&](size_t n, int) -> Status {
+      if (stop.load()) return Status(Code::kCancelled, "stopped");
+      const ConversionUnit& unit = plan_.units[claimed[n]];
+      PICCHIO_ASSIGN_OR_RETURN(bool intact, IsIntact(unit.output_idx, progress));
+      if (intact && unit.scales_output_idx.has_value()) {
+        PICCHIO_ASSIGN_OR_RETURN(intact, IsIntact(*unit.scales_output_idx, progress));
+      }
+      if (!intact) return Status::Ok();
+      const std::lock_guard lock(mutex_);
+      done_[claimed[n]] = true;
+      resumed_bytes_ += unit.source_bytes;
+      Keep(unit, journal_.entries().at(plan_.tensors[unit.output_idx].name).sha256,
+           unit.scales_output_idx.has_value()
+               ? journal_.entries().at(plan_.tensors[*unit.scales_output_idx].name).sha256
+               : Sha256Digest(),
+           journal_.entries().at(plan_.tensors[unit.output_idx].name).error);
+      return Status::Ok();
+    });
+  }
+
+  Status RunUnits(int num_threads, const std::atomic<bool>& stop) {
+    std::vector<size_t> todo;
+    for (size_t i = 0; i < plan_.units.size(); ++i) {
+      if (!done_[i]) todo.push_back(i);
+    }
+    Progress progress("converting", plan_.source_bytes - resumed_bytes_);
+    std::vector<UnitRunner> runners;
+    for (int i = 0; i < num_threads; ++i) {
+      runners.emplace_back(plan_, checkpoint_, options_.quantizer);
+    }
+    return RunOnThreads(num_threads, todo.size(), [&](size_t n, int thread) -> Status {
+      // The device reads the next matrix for this thread while it codes this one.
+      const size_t ahead = n + static_cast<size_t>(num_threads);
+      if (ahead < todo.size()) WillNeed(plan_.units[todo[ahead]]);
+      const ConversionUnit& unit = plan_.units[todo[n]];
+      const auto write = [this](size_t tensor, uint64_t offset, std::span<const std::byte> bytes) {
+        return outputs_.Write(plan_.tensors[tensor], offset, bytes);
+      };
+      PICCHIO_ASSIGN_OR_RETURN(
+          const UnitResult result,
+          runners[static_cast<size_t>(thread)].Run(
+              unit, write, [&](uint64_t bytes) { progress.Add(bytes); }, stop));
+      const std::lock_guard lock(mutex_);
+      Keep(unit, result.output, result.scales, result.error);
+      PICCHIO_RETURN_IF_ERROR(
+          journal_.Record(plan_.tensors[unit.output_idx].name, {result.output, result.error}));
+      if (!unit.scales_output_idx.has_value()) return Status::Ok();
+      return journal_.Record(plan_.tensors[*unit.scales_output_idx].name, {result.scales, {}});
+    });
+  }
+
+  // Gives the files their names and returns what the manifest says of them.
+  Status Publish(Manifest& manifest) {
+    PICCHIO_RETURN_IF_ERROR(outputs_.Publish());
+    for (size_t i = 0; i < plan_.tensors.size(); ++i) {
+      const OutputTensor& tensor = plan_.tensors[i];
+      manifest.tensors.push_back({.name = tensor.name,
+                                  .dtype = tensor.dtype,
+                                  .shape = tensor.shape,
+                                  .scheme = tensor.scheme,
+                                  .sha256 = hashes_[i],
+                                  .file = plan_.files[tensor.file_idx].name});
+    }
+    for (const OutputFile& file : plan_.files) {
+      manifest.containers.push_back({file.name, file.bytes, Sha256Of(file.header)});
+    }
+    return Status::Ok();
+  }
+
+  uint64_t resumed_bytes() const { return resumed_bytes_; }
+
+  std::vector<ConversionReport::ClassError> errors() const {
+    std::vector<ConversionReport::ClassError> list;
+    for (const auto& [tensor_class, error] : errors_) list.push_back({tensor_class, error});
+    return list;
+  }
+
+ private:
+  bool Journalled(const ConversionUnit& unit) const {
+    return journal_.entries().contains(plan_.tensors[unit.output_idx].name) &&
+           (!unit.scales_output_idx.has_value() ||
+            journal_.entries().contains(plan_.tensors[*unit.scales_output_idx].name));
+  }
+
+  Result<bool> IsIntact(size_t tensor_idx, Progress& progress) {
+    const OutputTensor& tensor = plan_.tensors[tensor_idx];
+    std::vector<std::byte> block(std::min<uint64_t>(tensor.bytes, 4_MiB));
+    Sha256 hash;
+    for (uint64_t offset = 0; offset < tensor.bytes; offset += block.size()) {
+      const auto part =
+          std::span(block).first(std::min<uint64_t>(block.size(), tensor.bytes - offset));
+      PICCHIO_RETURN_IF_ERROR(outputs_.Read(tensor, offset, part));
+      hash.Update(part);
+      progress.Add(part.size());
+    }
+    return hash.Finish() == journal_.entries().at(tensor.name).sha256;
+  }
+
+  void Keep(const ConversionUnit& unit, const Sha256Digest& output, const Sha256Digest& scales,
+            const QuantError& error) {
+    hashes_[unit.output_idx] = output;
+    if (unit.scales_output_idx.has_value()) {
+      hashes_[*unit.scales_output_idx] = scales;
+      errors_[unit.tensor_class].Add(error);
+    }
+  }
+
+  void WillNeed(const ConversionUnit& unit) const {
+    for (const SourceRows& rows : unit.sources) {
+      const uint64_t row_bytes = rows.tensor->bytes / std::max<uint64_t>(1, RowsOf(*rows.tensor));
+      checkpoint_.WillNeed(*rows.tensor, rows.first_row * row_bytes,
+                           std::min<uint64_t>(rows.num_rows * row_bytes, 32_MiB));
+    }
+  }
+
+  // Experts of a packed tensor are [experts, rows, ...]; a row here is a row of the matrix.
+  static uint64_t RowsOf(const TensorEntry& tensor) {
+    return tensor.shape.size() >= 3 ? tensor.shape[0] * tensor.shape[1] : tensor.shape[0];
+  }
+
+  const TensorDirectory& checkpoint_;
+  const ConversionPlan& plan_;
+  const ConversionOptions& options_;
+  OutputFiles outputs_;
+  std::mutex mutex_;  // Guards what follows while threads run.
+  Journal journal_;
+  std::vector<Sha256Digest> hashes_;  // By tensor of the plan.
+  std::vector<bool> done_;            // By unit of the plan.
+  uint64_t resumed_bytes_ = 0;
+  std::map<TensorClass, QuantError> errors_;
+};
+
+}  // namespace
+
+Result<ConversionReport> Convert(const Path& checkpoint_folder, const Path& model_folder,
+                                 const ConversionOptions& options, int num_threads,
+                                 const std::atomic<bool>& stop) {
+  const auto start = std::chrono::steady_clock::now();
+  PICCHIO_RETURN_IF_ERROR(CheckFolders(checkpoint_folder, model_folder));
+  PICCHIO_ASSIGN_OR_RETURN(const ModelConfig config, ModelConfig::Load(checkpoint_folder));
+  PICCHIO_ASSIGN_OR_RETURN(const TensorDirectory checkpoint,
+                           TensorDirectory::OpenCheckpoint(checkpoint_folder));
+  PICCHIO_ASSIGN_OR_RETURN(const ConversionPlan plan, PlanConversion(config, checkpoint, options));
+  PICCHIO_ASSIGN_OR_RETURN(Companions companions, ReadCompanions(checkpoint_folder, config));
+
+  PICCHIO_ASSIGN_OR_RETURN(
+      Journal journal,
+      Journal::Open(model_folder / kJournalName,
+                    Fingerprint(checkpoint_folder, config, checkpoint, plan, options.quantizer)));
+  if (FileExists(model_folder / kManifestName)) {
+    std::error_code ignored;
+    std::filesystem::remove(model_folder / kJournalName, ignored);
+    return Error(Code::kInvalidArgument,
+                 "{} already holds a converted model: remove it or choose another folder "
+                 "(picchio verify proves it whole)",
+                 PathText(model_folder));
+  }
+  PICCHIO_ASSIGN_OR_RETURN(OutputFiles outputs, OutputFiles::Open(model_folder, plan));
+  Conversion conversion(checkpoint, plan, options, std::move(outputs), std::move(journal));
+  PICCHIO_RETURN_IF_ERROR(conversion.CheckJournalled(num_threads, stop));
+  PICCHIO_RETURN_IF_ERROR(conversion.RunUnits(num_threads, stop));
+
+  Manifest manifest;
+  manifest.architecture = ArchitectureName(config.architecture);
+  for (const Companion& companion : companions.files) {
+    PICCHIO_RETURN_IF_ERROR(WriteFileAtomically(model_folder / companion.name, companion.bytes));
+    manifest.files.push_back({companion.name, companion.bytes.size(), Sha256Of(companion.bytes)});
+  }
+  PICCHIO_RETURN_IF_ERROR(conversion.Publish(manifest));
+  PICCHIO_ASSIGN_OR_RETURN(const std::string manifest_text, SerializeManifest(manifest));
+  PICCHIO_RETURN_IF_ERROR(WriteFileAtomically(model_folder / kManifestName, manifest_text));
+  std::error_code ignored;
+  std::filesystem::remove(model_folder / kJournalName, ignored);
+
+  return ConversionReport{
+      .model_id = manifest.model_id().Hex(),
+      .source_bytes = plan.source_bytes,
+      .output_bytes = plan.output_bytes,
+      .resumed_bytes = conversion.resumed_bytes(),
+      .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
+      .experts = plan.experts,
+      .errors = conversion.errors(),
+      .notes = std::move(companions.notes)};
+}
+
+}  // namespace picchio

@@ -1,0 +1,470 @@
+#include "apps/convert/convert.h"
+
+#include <cstring>
+#include <map>
+
+#include "apps/convert/checkpoint_test_support.h"
+#include "apps/convert/journal.h"
+#include "apps/verify/verify.h"
+#include "format/manifest.h"
+#include "format/mxfp4.h"
+#include "format/npy.h"
+#include "support/test_support.h"
+
+namespace picchio {
+namespace {
+
+const std::atomic<bool> kGoOn{false};
+
+ConversionOptions Reference() {
+  ConversionOptions options;
+  options.experts = PayloadKind::kInt4;
+  options.int8_head = false;
+  options.quantizer = Int4Scheme::kAbsmax;
+  return options;
+}
+
+Result<ConversionReport> ConvertTo(const Path& checkpoint, const Path& model,
+                                   const ConversionOptions& options, int threads = 2) {
+  return Convert(checkpoint, model, options, threads, kGoOn);
+}
+
+// Everything that a model folder holds, by file name.
+std::map<std::string, std::string> Contents(const Path& folder) {
+  std::map<std::string, std::string> contents;
+  const auto names = ListFiles(folder);
+  EXPECT_OK(names);
+  for (const std::string& name : *names) contents[name] = ReadAll(folder / name);
+  return contents;
+}
+
+std::string TensorBytes(const TensorDirectory& model, std::string_view name) {
+  const auto tensor = model.Get(name);
+  EXPECT_OK(tensor);
+  std::string bytes((*tensor)->bytes, '\0');
+  EXPECT_OK(model.Read(**tensor, std::as_writable_bytes(std::span(bytes))));
+  return bytes;
+}
+
+TensorDirectory OpenModel(const Path& folder) {
+  const auto manifest = LoadManifest(folder);
+  EXPECT_OK(manifest);
+  std::vector<std::string> names;
+  for (const auto& container : manifest->containers) names.push_back(container.name);
+  auto directory = TensorDirectory::OpenFiles(folder, names);
+  EXPECT_OK(directory);
+  return std::move(*directory);
+}
+
+// FNV-1a, the digest of the fixtures' README.
+uint64_t Fnv1a(uint64_t digest, std::string_view bytes) {
+  for (const char byte : bytes) {
+    digest ^= static_cast<uint8_t>(byte);
+    digest *= 0x100000001b3;
+  }
+  return digest;
+}
+
+class Fixture : public testing::TestWithParam<const char*> {
+ protected:
+  Path checkpoint() const { return FixtureCheckpoint(GetParam()); }
+};
+
+INSTANTIATE_TEST_SUITE_P(All, Fixture,
+                         testing::Values("qwen3_moe_tiny", "qwen3_moe_tiny_dense", "gpt_oss_tiny",
+                                         "qwen3_moe_long", "gpt_oss_long"),
+                         [](const auto& test) { return std::string(test.param); });
+
+// The container's INT4 bytes and scales, layer by layer, against digests from elsewhere.
+TEST(Convert, Int4MatchesTheReferenceDigests) {
+  for (const char* fixture : {"qwen3_moe_tiny", "qwen3_moe_tiny_dense", "gpt_oss_tiny"}) {
+    TemporaryFolder out;
+    ASSERT_OK(ConvertTo(FixtureCheckpoint(fixture), out.path(), Reference()));
+    const TensorDirectory model = OpenModel(out.path());
+    const std::string meta_text = ReadAll(TestData("fixtures") / fixture / "golden/meta.json");
+    ASSERT_OK_AND_ASSIGN(const Json meta, ParseJson(meta_text, "meta.json"));
+    ASSERT_OK_AND_ASSIGN(const ModelConfig config, ModelConfig::Load(out.path()));
+    ASSERT_EQ(meta["int4"].size(), config.num_moe_layers());
+    for (const auto& [key, digest] : meta["int4"].items()) {
+      int layer = -1;
+      ASSERT_EQ(std::sscanf(key.c_str(), "layer%d_fnv1a64", &layer), 1);
+      uint64_t found = 0xcbf29ce484222325;
+      for (uint32_t expert = 0; expert < config.num_experts; ++expert) {
+        for (const char* matrix : {"gate_up_proj", "down_proj"}) {
+          const std::string name =
+              fmt::format("model.layers.{}.mlp.experts.{}.{}", layer, matrix, expert);
+          found = Fnv1a(found, TensorBytes(model, name));
+          found = Fnv1a(found, TensorBytes(model, name + ".qs"));
+        }
+      }
+      EXPECT_EQ(fmt::format("{:016x}", found), digest.get<std::string>()) << fixture << " " << key;
+    }
+  }
+}
+
+TEST_P(Fixture, ConvertsTheSameOnAnyNumberOfThreadsAndVerifies) {
+  for (const bool int8 : {false, true}) {
+    ConversionOptions options;
+    options.int8_dense = int8;
+    options.int8_head = int8;
+    TemporaryFolder one;
+    TemporaryFolder many;
+    ASSERT_OK_AND_ASSIGN(const ConversionReport report,
+                         ConvertTo(checkpoint(), one.path(), options, 1));
+    ASSERT_OK(ConvertTo(checkpoint(), many.path(), options, 5));
+    EXPECT_EQ(Contents(one.path()), Contents(many.path()));
+    ASSERT_OK_AND_ASSIGN(const VerifyReport verified, VerifyModel(one.path(), 2, kGoOn));
+    EXPECT_EQ(verified.model_id, report.model_id);
+    for (const auto& [tensor_class, error] : report.errors) {
+      EXPECT_GT(error.Relative(), 0.0) << TensorClassName(tensor_class);
+      EXPECT_LT(error.Relative(), 0.2) << TensorClassName(tensor_class);
+    }
+  }
+}
+
+// Dense tensors keep their bytes; BF16 experts too, gate rows before up rows.
+TEST_P(Fixture, ExactMeansExact) {
+  ConversionOptions options;
+  options.experts = PayloadKind::kBf16;
+  options.int8_head = false;
+  TemporaryFolder out;
+  ASSERT_OK(ConvertTo(checkpoint(), out.path(), options));
+  const TensorDirectory model = OpenModel(out.path());
+  ASSERT_OK_AND_ASSIGN(const TensorDirectory source, TensorDirectory::OpenCheckpoint(checkpoint()));
+  ASSERT_OK_AND_ASSIGN(const ModelConfig config, ModelConfig::Load(out.path()));
+  for (const ExpectedTensor& dense : ExpectedDenseTensors(config)) {
+    EXPECT_EQ(TensorBytes(model, dense.name), TensorBytes(source, dense.name)) << dense.name;
+  }
+  if (config.checkpoint_experts_mxfp4) return;
+  for (uint32_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    if (!config.layers[layer].moe) continue;
+    for (uint32_t expert = 0; expert < config.num_experts; ++expert) {
+      const std::string prefix = fmt::format("model.layers.{}.mlp.experts.", layer);
+      const std::string own = fmt::format("{}{}.", prefix, expert);
+      EXPECT_EQ(TensorBytes(model, fmt::format("{}gate_up_proj.{}", prefix, expert)),
+                TensorBytes(source, own + "gate_proj.weight") +
+                    TensorBytes(source, own + "up_proj.weight"));
+      EXPECT_EQ(TensorBytes(model, fmt::format("{}down_proj.{}", prefix, expert)),
+                TensorBytes(source, own + "down_proj.weight"));
+    }
+  }
+}
+
+// Stopped again and again after a little work: the pieces add up to the same model.
+TEST_P(Fixture, GoesOnWhereItStopped) {
+  TemporaryFolder whole;
+  ASSERT_OK_AND_ASSIGN(const ConversionReport expected,
+                       ConvertTo(checkpoint(), whole.path(), Reference()));
+  TemporaryFolder out;
+  std::atomic<bool> stop{true};
+  // A conversion that is stopped at once leaves a journal and nothing that looks whole.
+  EXPECT_THAT(Convert(checkpoint(), out.path(), Reference(), 2, stop), Fails(Code::kCancelled, ""));
+  EXPECT_FALSE(FileExists(out / kManifestName));
+  EXPECT_THAT(VerifyModel(out.path(), 1, kGoOn), Fails(Code::kNotFound, "not finished"));
+  int rounds = 0;
+  while (true) {
+    stop = false;
+    std::thread killer([&] {
+      std::this_thread::sleep_for(std::chrono::microseconds(300 * (rounds + 1)));
+      stop = true;
+    });
+    const auto report = Convert(checkpoint(), out.path(), Reference(), 2, stop);
+    killer.join();
+    ++rounds;
+    if (report.has_value()) break;
+    ASSERT_EQ(report.error().code(), Code::kCancelled) << report.error().message();
+  }
+  EXPECT_EQ(Contents(out.path()), Contents(whole.path()));
+}
+
+TEST(Convert, BelievesNoJournalledTensorThatHasChanged) {
+  const Path checkpoint = FixtureCheckpoint("qwen3_moe_tiny");
+  TemporaryFolder whole;
+  ASSERT_OK(ConvertTo(checkpoint, whole.path(), Reference()));
+
+  // A conversion that wrote everything and was killed before it could publish.
+  TemporaryFolder out;
+  std::atomic<bool> stop{true};
+  ASSERT_THAT(Convert(checkpoint, out.path(), Reference(), 1, stop), Fails(Code::kCancelled, ""));
+  ASSERT_OK_AND_ASSIGN(const Manifest manifest, LoadManifest(whole.path()));
+  std::string journal = ReadAll(out / "conversion.journal");
+  for (const ManifestTensor& tensor : manifest.tensors) {
+    journal +=
+        Json{{"tensor", tensor.name}, {"sha256", tensor.sha256.Hex()}, {"error", {0, 0}}}.dump() +
+        "\n";
+  }
+  WriteAll(out / "conversion.journal", journal);
+  for (const auto& [name, bytes] : Contents(whole.path())) {
+    if (!name.ends_with(".safetensors")) continue;
+    std::string spoilt = bytes;
+    spoilt[spoilt.size() / 2] ^= 1;
+    WriteAll(out / (name + ".picchio-tmp"), spoilt);
+  }
+  ASSERT_OK_AND_ASSIGN(const ConversionReport report,
+                       ConvertTo(checkpoint, out.path(), Reference()));
+  EXPECT_GT(report.resumed_bytes, 0u);
+  EXPECT_LT(report.resumed_bytes, report.source_bytes);
+  EXPECT_EQ(Contents(out.path()), Contents(whole.path()));
+}
+
+TEST(Convert, AnotherSourceOrOtherOptionsStartAfresh) {
+  TemporaryFolder out;
+  std::atomic<bool> stop{true};
+  ASSERT_THAT(Convert(FixtureCheckpoint("gpt_oss_tiny"), out.path(), Reference(), 1, stop),
+              Fails(Code::kCancelled, ""));
+  ASSERT_OK_AND_ASSIGN(const ConversionReport report,
+                       ConvertTo(FixtureCheckpoint("qwen3_moe_tiny"), out.path(), Reference()));
+  EXPECT_EQ(report.resumed_bytes, 0u);
+  EXPECT_OK(VerifyModel(out.path(), 1, kGoOn));
+}
+
+TEST(Convert, MxfpExpertsAreKeptByDefaultAndDecodedExactly) {
+  const Path checkpoint = FixtureCheckpoint("gpt_oss_tiny");
+  TemporaryFolder kept;
+  ASSERT_OK_AND_ASSIGN(const ConversionReport report, ConvertTo(checkpoint, kept.path(), {}));
+  EXPECT_EQ(report.experts, PayloadKind::kMxfp4);
+  const TensorDirectory model = OpenModel(kept.path());
+  ASSERT_OK_AND_ASSIGN(const TensorDirectory source, TensorDirectory::OpenCheckpoint(checkpoint));
+  for (const char* matrix : {"gate_up_proj", "down_proj"}) {
+    for (const char* part : {"blocks", "scales"}) {
+      std::string joined;
+      for (int expert = 0; expert < 8; ++expert) {
+        joined += TensorBytes(
+            model, fmt::format("model.layers.2.mlp.experts.{}.{}.{}", matrix, expert, part));
+      }
+      EXPECT_EQ(joined,
+                TensorBytes(source, fmt::format("model.layers.2.mlp.experts.{}_{}", matrix, part)));
+    }
+  }
+
+  ConversionOptions options;
+  options.experts = PayloadKind::kBf16;
+  TemporaryFolder decoded;
+  ASSERT_OK(ConvertTo(checkpoint, decoded.path(), options));
+  const TensorDirectory bf16 = OpenModel(decoded.path());
+  const std::string found = TensorBytes(bf16, "model.layers.0.mlp.experts.gate_up_proj.1");
+  ASSERT_OK_AND_ASSIGN(const NpyArray reference,
+                       NpyArray::Load(TestData("fixtures/gpt_oss_tiny/golden") /
+                                      "mxfp4_layer0_expert1_gate_up.npy"));
+  ASSERT_OK_AND_ASSIGN(const auto values, reference.Values<float>());
+  ASSERT_EQ(found.size(), values.size() * 2);
+  std::vector<float> widened(values.size());
+  WidenToF32(Dtype::kBf16, std::as_bytes(std::span(found)), widened);
+  EXPECT_EQ(std::memcmp(widened.data(), values.data(), values.size_bytes()), 0);
+}
+
+TEST(Convert, KeepsF32ExactlyAndWidensF16) {
+  EditableCheckpoint edited = EditableCheckpoint::Load(FixtureCheckpoint("qwen3_moe_tiny"));
+  auto& norm = edited["model.norm.weight"];
+  std::string f32;
+  for (size_t i = 0; i < norm.info.shape[0]; ++i) {
+    const float value = 1.0F + static_cast<float>(i) * 0x1p-20F;
+    f32.append(reinterpret_cast<const char*>(&value), 4);
+  }
+  norm.info.dtype = Dtype::kF32;
+  norm.bytes = f32;
+  auto& q = edited["model.layers.0.self_attn.q_proj.weight"];
+  q.info.dtype = Dtype::kF16;
+  for (size_t i = 0; i < q.bytes.size(); i += 2) std::memcpy(&q.bytes[i], "\x01\x3c", 2);
+  TemporaryFolder folder;
+  edited.Write(folder / "in");
+  ASSERT_OK(ConvertTo(folder / "in", folder / "out", Reference()));
+  const TensorDirectory model = OpenModel(folder / "out");
+  EXPECT_EQ(TensorBytes(model, "model.norm.weight"), f32);
+  const std::string wide = TensorBytes(model, "model.layers.0.self_attn.q_proj.weight");
+  float first = 0;
+  std::memcpy(&first, wide.data(), 4);
+  EXPECT_EQ(first, 1.0F + 0x1p-10F);
+  EXPECT_EQ(wide.size(), q.bytes.size() * 2);
+}
+
+// --- What is refused ---
+
+struct BadCheckpoint {
+  const char* name;
+  const char* fixture;
+  void (*spoil)(EditableCheckpoint&);
+  ConversionOptions options;
+  const char* message;
+};
+
+class ConvertRefuses : public testing::TestWithParam<BadCheckpoint> {};
+
+void SetBytes(std::string& bytes, size_t at, std::string_view with) {
+  bytes.replace(at, with.size(), with);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, ConvertRefuses,
+    testing::Values(
+        BadCheckpoint{"missing",
+                      "qwen3_moe_tiny",
+                      [](auto& c) { c.Remove("model.layers.1.mlp.experts.3.up_proj.weight"); },
+                      {},
+                      "model.layers.1.mlp.experts.3.up_proj.weight is missing"},
+        BadCheckpoint{"misnamed",
+                      "qwen3_moe_tiny",
+                      [](auto& c) {
+                        auto copy = c["model.norm.weight"];
+                        copy.info.name = "model.nrom.weight";
+                        c.tensors.push_back(copy);
+                      },
+                      {},
+                      "\"model.nrom.weight\" is not part of a Qwen3MoeForCausalLM"},
+        BadCheckpoint{"shape",
+                      "qwen3_moe_tiny",
+                      [](auto& c) {
+                        auto& shape = c["model.layers.0.self_attn.k_proj.weight"].info.shape;
+                        std::swap(shape[0], shape[1]);
+                      },
+                      {},
+                      "k_proj.weight has the shape [128,64], but config.json asks for [64,128]"},
+        BadCheckpoint{"dtype",
+                      "qwen3_moe_tiny",
+                      [](auto& c) {
+                        auto& tensor = c["model.norm.weight"];
+                        tensor.info.dtype = Dtype::kU8;
+                        tensor.bytes.resize(tensor.info.shape[0]);
+                      },
+                      {},
+                      "model.norm.weight has the type U8, expected BF16"},
+        BadCheckpoint{"nan_in_expert",
+                      "qwen3_moe_tiny",
+                      [](auto& c) {
+                        SetBytes(c["model.layers.2.mlp.experts.5.down_proj.weight"].bytes, 258,
+                                 "\xc0\x7f");
+                      },
+                      {},
+                      "experts.5.down_proj.weight\": row 2 column 1"},
+        BadCheckpoint{"infinity_in_norm",
+                      "qwen3_moe_tiny",
+                      [](auto& c) { SetBytes(c["model.norm.weight"].bytes, 6, "\x80\x7f"); },
+                      {},
+                      "model.norm.weight\": row 3 column 0 is NaN or infinite"},
+        BadCheckpoint{"nan_in_head",
+                      "qwen3_moe_tiny",
+                      [](auto& c) { SetBytes(c["lm_head.weight"].bytes, 256, "\xff\xff"); },
+                      {},
+                      "lm_head.weight\": row 1 column 0"},
+        BadCheckpoint{"e8m0_nan",
+                      "gpt_oss_tiny",
+                      [](auto& c) {
+                        SetBytes(c["model.layers.1.mlp.experts.down_proj_scales"].bytes, 5, "\xff");
+                      },
+                      {},
+                      "down_proj_scales\": "},
+        BadCheckpoint{"e8m0_nan_requantised",
+                      "gpt_oss_tiny",
+                      [](auto& c) {
+                        SetBytes(c["model.layers.1.mlp.experts.down_proj_scales"].bytes, 5, "\xff");
+                      },
+                      {.experts = PayloadKind::kInt4},
+                      "down_proj_blocks\": "},
+        BadCheckpoint{"mxfp4_from_bf16",
+                      "qwen3_moe_tiny",
+                      [](auto&) {},
+                      {.experts = PayloadKind::kMxfp4},
+                      "this one has none"},
+        BadCheckpoint{"bf16_from_f32",
+                      "qwen3_moe_tiny",
+                      [](auto& c) {
+                        auto& tensor = c["model.layers.0.mlp.experts.0.up_proj.weight"];
+                        tensor.info.dtype = Dtype::kF32;
+                        tensor.bytes.resize(tensor.bytes.size() * 2);
+                      },
+                      {.experts = PayloadKind::kBf16},
+                      "keeps BF16 exactly"},
+        BadCheckpoint{"fp8_config",
+                      "qwen3_moe_tiny",
+                      [](auto& c) {
+                        c.SetConfig("quantization_config", {{"quant_method", "fp8"}});
+                      },
+                      {},
+                      "the checkpoint is quantised"},
+        BadCheckpoint{"deepseek",
+                      "qwen3_moe_tiny",
+                      [](auto& c) { c.SetConfig("architectures", {"DeepseekV3ForCausalLM"}); },
+                      {},
+                      "DeepseekV3ForCausalLM"}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+TEST_P(ConvertRefuses, InOneSentenceAndLeavesNothingThatLooksWhole) {
+  EditableCheckpoint checkpoint = EditableCheckpoint::Load(FixtureCheckpoint(GetParam().fixture));
+  GetParam().spoil(checkpoint);
+  TemporaryFolder folder;
+  checkpoint.Write(folder / "in");
+  const auto report = ConvertTo(folder / "in", folder / "out", GetParam().options);
+  ASSERT_FALSE(report.has_value());
+  EXPECT_THAT(report.error().message(), testing::HasSubstr(GetParam().message));
+  EXPECT_FALSE(FileExists(folder / "out" / kManifestName));
+  for (const auto& [name, bytes] : Contents(folder / "out")) {
+    EXPECT_TRUE(name.ends_with(".picchio-tmp") || name == "conversion.journal") << name;
+  }
+}
+
+TEST(Convert, RefusesItsOwnInputAndFinishedModels) {
+  TemporaryFolder folder;
+  EditableCheckpoint::Load(FixtureCheckpoint("qwen3_moe_long")).Write(folder / "in");
+  EXPECT_THAT(ConvertTo(folder / "in", folder / "in", {}),
+              Fails(Code::kInvalidArgument, "checkpoint's own"));
+  std::filesystem::create_directory_symlink(folder / "in", folder / "link");
+  EXPECT_THAT(ConvertTo(folder / "in", folder / "link", {}),
+              Fails(Code::kInvalidArgument, "checkpoint's own"));
+  ASSERT_OK(ConvertTo(folder / "in", folder / "out", {}));
+  const auto before = Contents(folder / "out");
+  EXPECT_THAT(ConvertTo(folder / "in", folder / "out", {}),
+              Fails(Code::kInvalidArgument, "already holds a converted model"));
+  EXPECT_EQ(Contents(folder / "out"), before);
+  EXPECT_THAT(ConvertTo(folder / "none", folder / "new", {}), Fails(Code::kNotFound, "none"));
+}
+
+TEST(Convert, TwoAtOnceAreRefused) {
+  TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "out");
+  ASSERT_OK_AND_ASSIGN(const Journal journal,
+                       Journal::Open(folder / "out" / "conversion.journal", "f"));
+  EXPECT_THAT(ConvertTo(FixtureCheckpoint("qwen3_moe_long"), folder / "out", {}),
+              Fails(Code::kUnavailable, "another conversion"));
+}
+
+TEST(Convert, TakesFoldersWithSpacesAndLinkedShards) {
+  TemporaryFolder folder;
+  const Path blobs = folder / "blobs";
+  const Path snapshot = folder / "snap shots" / "modèle \xF0\x9F\x90\xA6";
+  std::filesystem::create_directories(blobs);
+  std::filesystem::create_directories(snapshot);
+  int n = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(FixtureCheckpoint("gpt_oss_long"))) {
+    const Path blob = blobs / fmt::format("{:064x}", ++n);
+    std::filesystem::copy_file(entry.path(), blob);
+    std::filesystem::create_symlink(blob, snapshot / entry.path().filename());
+  }
+  ASSERT_OK(ConvertTo(snapshot, folder / "out", {}));
+  EXPECT_OK(VerifyModel(folder / "out", 2, kGoOn));
+}
+
+TEST(Convert, CopiesCompanionsAsTheyAre) {
+  TemporaryFolder folder;
+  EditableCheckpoint::Load(FixtureCheckpoint("qwen3_moe_tiny")).Write(folder / "in");
+  WriteAll(folder / "in" / "generation_config.json",
+           "{\"eos_token_id\": [5, 7],  \"top_k\": 20}\n");
+  WriteAll(folder / "in" / "chat_template.jinja", "{{ messages }}\n");
+  WriteAll(folder / "in" / "README.md", "not part of a model\n");
+  ASSERT_OK_AND_ASSIGN(const ConversionReport report, ConvertTo(folder / "in", folder / "out", {}));
+  for (const char* name : {"config.json", "generation_config.json", "chat_template.jinja"}) {
+    EXPECT_EQ(ReadAll(folder / "out" / name), ReadAll(folder / "in" / name));
+  }
+  EXPECT_FALSE(FileExists(folder / "out" / "README.md"));
+  EXPECT_THAT(report.notes, testing::ElementsAre(testing::HasSubstr("no tokenizer.json")));
+}
+
+TEST(Convert, RefusesATokenizerLargerThanTheVocabulary) {
+  TemporaryFolder folder;
+  EditableCheckpoint::Load(FixtureCheckpoint("qwen3_moe_tiny")).Write(folder / "in");
+  std::filesystem::copy_file(TestData("tokenizers/demo/tokenizer.json"),
+                             folder / "in" / "tokenizer.json");
+  EXPECT_THAT(ConvertTo(folder / "in", folder / "out", {}), Fails(Code::kCorrupt, "512"));
+}
+
+}  // namespace
+}  // namespace picchio

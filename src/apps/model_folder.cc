@@ -1,0 +1,104 @@
+#include "apps/model_folder.h"
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "format/dtype.h"
+#include "format/printable.h"
+
+namespace picchio {
+namespace {
+
+Status CheckTensor(const ManifestTensor& listed, const TensorDirectory& tensors) {
+  const TensorEntry* found = tensors.Find(listed.name);
+  if (found == nullptr) {
+    return Error(Code::kCorrupt, "tensor {} is not in {}, where the manifest says it is",
+                 Quoted(listed.name), listed.file);
+  }
+  if (tensors.file_name(found->file_idx) != listed.file) {
+    return Error(Code::kCorrupt, "tensor {} is in {}, the manifest says {}", Quoted(listed.name),
+                 tensors.file_name(found->file_idx), listed.file);
+  }
+  if (found->dtype != listed.dtype || found->shape != listed.shape) {
+    return Error(Code::kCorrupt, "tensor {} is {} {} in {}, the manifest says {} {}",
+                 Quoted(listed.name), DtypeName(found->dtype), ShapeText(found->shape), listed.file,
+                 DtypeName(listed.dtype), ShapeText(listed.shape));
+  }
+  return Status::Ok();
+}
+
+// All experts of a model are coded alike; any of their tensors tells how.
+Result<PayloadKind> ExpertKind(const Manifest& manifest) {
+  constexpr std::string_view kDown = ".mlp.experts.down_proj.0";
+  for (const ManifestTensor& tensor : manifest.tensors) {
+    const size_t at = tensor.name.find(kDown);
+    if (at == std::string::npos) continue;
+    const std::string_view suffix = std::string_view(tensor.name).substr(at + kDown.size());
+    if (suffix == ".blocks") return PayloadKind::kMxfp4;
+    if (suffix == ".qs") return PayloadKind::kInt4;
+    if (suffix.empty() && tensor.dtype == Dtype::kBf16) return PayloadKind::kBf16;
+  }
+  return Error(Code::kCorrupt, "the manifest lists no expert's tensors");
+}
+
+}  // namespace
+
+Result<Manifest> LoadModelManifest(const Path& folder) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(folder, error)) {
+    return Error(Code::kNotFound, "{} is not a folder", PathText(folder));
+  }
+  if (FileExists(folder / kManifestName)) return LoadManifest(folder);
+  if (FileExists(folder / "conversion.journal")) {
+    return Error(Code::kNotFound,
+                 "the conversion into {} is not finished: run the same picchio convert again",
+                 PathText(folder));
+  }
+  if (FileExists(folder / "config.json")) {
+    return Error(Code::kNotFound,
+                 "{} holds a checkpoint, not a converted model: run picchio convert {} OUT_DIR",
+                 PathText(folder), PathText(folder));
+  }
+  return Error(Code::kNotFound, "{} is not a model folder: it has no {}", PathText(folder),
+               kManifestName);
+}
+
+Result<TensorDirectory> OpenTensors(const Path& folder, const Manifest& manifest) {
+  std::vector<std::string> names;
+  for (const ManifestContainer& container : manifest.containers) names.push_back(container.name);
+  PICCHIO_ASSIGN_OR_RETURN(TensorDirectory tensors, TensorDirectory::OpenFiles(folder, names));
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (tensors.file_bytes(i) != manifest.containers[i].bytes) {
+      return Error(Code::kCorrupt, "{} has {} bytes, the manifest says {}",
+                   PathText(folder / names[i]), tensors.file_bytes(i),
+                   manifest.containers[i].bytes);
+    }
+  }
+  for (const ManifestTensor& listed : manifest.tensors) {
+    PICCHIO_RETURN_IF_ERROR(CheckTensor(listed, tensors));
+  }
+  if (tensors.tensors().size() != manifest.tensors.size()) {
+    return Error(Code::kCorrupt, "{} holds {} tensors, its manifest lists {}", PathText(folder),
+                 tensors.tensors().size(), manifest.tensors.size());
+  }
+  return tensors;
+}
+
+Result<ModelFolder> OpenModelFolder(const Path& folder) {
+  PICCHIO_ASSIGN_OR_RETURN(Manifest manifest, LoadModelManifest(folder));
+  PICCHIO_ASSIGN_OR_RETURN(ModelConfig config, ModelConfig::Load(folder));
+  PICCHIO_ASSIGN_OR_RETURN(GenerationConfig generation,
+                           GenerationConfig::Load(folder, config.vocab_size));
+  PICCHIO_ASSIGN_OR_RETURN(TensorDirectory tensors, OpenTensors(folder, manifest));
+  PICCHIO_ASSIGN_OR_RETURN(const PayloadKind experts, ExpertKind(manifest));
+  return ModelFolder{.path = folder,
+                     .manifest = std::move(manifest),
+                     .config = std::move(config),
+                     .generation = std::move(generation),
+                     .tensors = std::move(tensors),
+                     .experts = experts};
+}
+
+}  // namespace picchio

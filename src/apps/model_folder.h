@@ -1,0 +1,35 @@
+// A converted model's folder, opened: its manifest, its config and its tensors, checked against
+// each other. No weights are read.
+#pragma once
+
+#include "base/file.h"
+#include "base/status.h"
+#include "format/expert_record.h"
+#include "format/manifest.h"
+#include "format/tensor_directory.h"
+#include "model/config.h"
+#include "model/generation_config.h"
+
+namespace picchio {
+
+struct ModelFolder {
+  Path path;
+  Manifest manifest;
+  ModelConfig config;
+  GenerationConfig generation;
+  TensorDirectory tensors;
+  PayloadKind experts = PayloadKind::kInt4;
+};
+
+// Fails where the folder is not a finished model, with what to do; where a file is missing or has
+// another size than the manifest says; and where a tensor is missing or has another type, shape or
+// place.
+Result<ModelFolder> OpenModelFolder(const Path& folder);
+
+// The manifest of `folder`; where there is none, says what the folder looks like instead.
+Result<Manifest> LoadModelManifest(const Path& folder);
+
+// The safetensors files that the manifest lists, each with the size and the tensors that it says.
+Result<TensorDirectory> OpenTensors(const Path& folder, const Manifest& manifest);
+
+}  // namespace picchio

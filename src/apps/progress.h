@@ -1,0 +1,43 @@
+// A progress line on standard error: rate, share and time left for anything that takes long.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+namespace picchio {
+
+// Any thread may call Add. Nothing is shown in the first two seconds. On a terminal one line is
+// redrawn a few times a second; elsewhere a plain line appears every ten seconds.
+class Progress {
+ public:
+  // `total` in `unit`: "B" is shown as bytes and bytes/s, any other unit as a count.
+  Progress(std::string label, uint64_t total, std::string unit = "B");
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void Add(uint64_t amount);
+
+  uint64_t done() const { return done_.load(std::memory_order_relaxed); }
+  double seconds() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void Draw(Clock::time_point now);
+
+  const std::string label_;
+  const uint64_t total_;
+  const std::string unit_;
+  const bool terminal_;
+  const Clock::time_point start_;
+  std::atomic<uint64_t> done_{0};
+  std::atomic<int64_t> next_draw_ns_;  // Since start_.
+  std::mutex draw_mutex_;
+  bool drawn_ = false;  // Guarded by draw_mutex_.
+};
+
+}  // namespace picchio

@@ -1,0 +1,39 @@
+#include "apps/work_queue.h"
+
+#include <atomic>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace picchio {
+
+Status RunOnThreads(int num_threads, size_t num_items,
+                    const std::function<Status(size_t item_idx, int thread_idx)>& work) {
+  std::atomic<size_t> next{0};
+  std::atomic<bool> failed{false};
+  std::mutex mutex;
+  size_t failed_item = num_items;  // Guarded by mutex, like `failure`.
+  Status failure;
+  const auto run = [&](int thread_idx) {
+    while (!failed.load(std::memory_order_relaxed)) {
+      const size_t item = next.fetch_add(1, std::memory_order_relaxed);
+      if (item >= num_items) return;
+      Status status = work(item, thread_idx);
+      if (status.ok()) continue;
+      failed = true;
+      const std::lock_guard lock(mutex);
+      if (item < failed_item) {
+        failed_item = item;
+        failure = std::move(status);
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 1; i < num_threads; ++i) threads.emplace_back(run, i);
+  run(0);
+  for (std::thread& thread : threads) thread.join();
+  return failure;
+}
+
+}  // namespace picchio

@@ -1,0 +1,17 @@
+// The same work on many items by a few threads, until all are done or one fails.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+
+#include "base/status.h"
+
+namespace picchio {
+
+// Calls work(item_idx, thread_idx) for every item in [0, num_items), items taken in ascending
+// order, on `num_threads` (> 0) threads. After a failure no further item is begun. Returns the
+// failure of the lowest item that failed, so that the answer does not depend on who was faster.
+Status RunOnThreads(int num_threads, size_t num_items,
+                    const std::function<Status(size_t item_idx, int thread_idx)>& work);
+
+}  // namespace picchio

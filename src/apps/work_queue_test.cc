@@ -1,0 +1,40 @@
+#include "apps/work_queue.h"
+
+#include <atomic>
+#include <vector>
+
+#include "support/test_support.h"
+
+namespace picchio {
+namespace {
+
+TEST(RunOnThreads, DoesEveryItemOnce) {
+  for (const int threads : {1, 3}) {
+    std::vector<std::atomic<int>> done(500);
+    ASSERT_OK(RunOnThreads(threads, done.size(), [&](size_t item, int thread) {
+      EXPECT_GE(thread, 0);
+      EXPECT_LT(thread, threads);
+      ++done[item];
+      return Status::Ok();
+    }));
+    for (const auto& count : done) EXPECT_EQ(count, 1);
+  }
+  EXPECT_OK(RunOnThreads(2, 0, [](size_t, int) { return Error(Code::kIoError, "never"); }));
+}
+
+TEST(RunOnThreads, ReturnsTheLowestFailureAndStops) {
+  for (int round = 0; round < 50; ++round) {
+    std::atomic<size_t> begun{0};
+    EXPECT_THAT(RunOnThreads(4, 100'000,
+                             [&](size_t item, int) -> Status {
+                               ++begun;
+                               if (item >= 10) return Error(Code::kCorrupt, "item {}.", item);
+                               return Status::Ok();
+                             }),
+                Fails(Code::kCorrupt, "item 10."));
+    EXPECT_LT(begun, 1000u);
+  }
+}
+
+}  // namespace
+}  // namespace picchio
