@@ -2,7 +2,7 @@
 
 #include <utf8proc.h>
 
-#include <chrono>
+#include <ctime>
 #include <sstream>
 
 #include "support/test_support.h"
@@ -78,10 +78,10 @@ TEST(Nfc, LongRunsOfMarksAreSorted) {
   for (size_t i = 0; i < kPairs; ++i) text += "\u0301\u0323";
   for (size_t i = 0; i < kPairs; ++i) expected += "\u0323";
   for (size_t i = 0; i < kPairs; ++i) expected += "\u0301";
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   EXPECT_TRUE(ToNfc(text) == expected);
   // Exchanging neighbours would take minutes.
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  EXPECT_LT(std::clock() - start, 10 * CLOCKS_PER_SEC);
 }
 
 }  // namespace

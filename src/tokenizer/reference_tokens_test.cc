@@ -1,7 +1,6 @@
 // The published tokenizers against encodings that other implementations made
 // (tests/data/tokenizers, tests/tools/reference_tokens.mjs).
-#include <chrono>
-#include <functional>
+#include <ctime>
 #include <map>
 #include <sstream>
 
@@ -48,7 +47,8 @@ void CheckRows(const Tokenizer& tokenizer, std::string_view file, size_t expecte
 }
 
 // A megabyte of one thing, where a quadratic step would take minutes, or the regular expression
-// give up. The limit is for sanitized builds on busy machines; a release build takes 0.1 to 0.3 s.
+// give up. The limit (of processor time) is for sanitized builds; a release build takes 0.02 to 0.4
+// s.
 void CheckLongTexts(const Tokenizer& tokenizer) {
   const auto repeated = [](std::string_view part) {
     std::string text;
@@ -74,12 +74,12 @@ void CheckLongTexts(const Tokenizer& tokenizer) {
       {"nearly control tokens", repeated("<|im_start<|star")},
   };
   for (const auto& [name, text] : texts) {
-    const auto start = std::chrono::steady_clock::now();
+    const std::clock_t start = std::clock();
     auto ids = tokenizer.Encode(text, SpecialTokens::kRecognise);
-    const auto took = std::chrono::steady_clock::now() - start;
+    const std::clock_t took = std::clock() - start;
     ASSERT_OK(ids);
     EXPECT_EQ(tokenizer.Decode(*ids), text) << name;
-    EXPECT_LT(took, std::chrono::seconds(15)) << name;
+    EXPECT_LT(took, 10 * CLOCKS_PER_SEC) << name;
   }
 }
 

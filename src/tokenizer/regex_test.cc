@@ -3,7 +3,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#include <chrono>
+#include <ctime>
 #include <vector>
 
 #include "support/test_support.h"
@@ -63,10 +63,10 @@ TEST(Regex, DeepBacktrackingIsInterpreted) {
 
 TEST(Regex, EndlessBacktrackingIsStopped) {
   ASSERT_OK_AND_ASSIGN(const Regex regex, Regex::Compile("(?:a+)+[bc]"));
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();
   EXPECT_THAT(regex.ForEachMatch("ab " + std::string(50, 'a'), [](size_t, size_t) {}),
               Fails(Code::kUnsupported, "gave up after byte 2 of the text: match limit exceeded"));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+  EXPECT_LT(std::clock() - start, 10 * CLOCKS_PER_SEC);
 }
 
 }  // namespace
