@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/human.h"
 #include "base/units.h"
+#include "model/model_sizes.h"
 
 namespace picchio {
 namespace {
@@ -41,7 +42,7 @@ uint32_t DefaultContext(const MemoryDemand& demand, KvBytes kv_bytes, uint64_t b
 
 std::optional<uint64_t> SlotsAskedFor(const MemoryDemand& demand, const MemoryWishes& wishes) {
   if (wishes.slots_per_layer.has_value()) {
-    return uint64_t{*wishes.slots_per_layer} * demand.num_moe_layers;
+    return uint64_t{*wishes.slots_per_layer} * std::max(demand.num_moe_layers, 1u);
   }
   if (wishes.cache_bytes.has_value()) return *wishes.cache_bytes / demand.slot_bytes;
   return std::nullopt;
@@ -83,9 +84,21 @@ std::string MemoryPlan::Breakdown() const {
       FormatMemory(cache_bytes), FormatMemory(working_bytes));
 }
 
+MemoryDemand DemandOf(const ModelConfig& config, uint64_t dense_bytes, uint64_t working_bytes,
+                      uint64_t slot_bytes) {
+  const ModelSizes sizes = SizesOf(config);
+  return {.dense_bytes = dense_bytes,
+          .working_bytes = working_bytes,
+          .max_context = config.max_position_embeddings,
+          .slot_bytes = slot_bytes,
+          .num_moe_layers = config.num_moe_layers(),
+          .num_records = sizes.num_expert_records,
+          .records_per_token = sizes.records_per_token};
+}
+
 Result<MemoryPlan> PlanMemory(const MemoryDemand& demand, KvBytes kv_bytes,
                               const MemoryWishes& wishes, const MemoryInfo& memory) {
-  PICCHIO_CHECK(demand.max_context > 0 && demand.slot_bytes > 0 && demand.num_moe_layers > 0);
+  PICCHIO_CHECK(demand.max_context > 0 && demand.slot_bytes > 0);
   if (wishes.context.has_value() &&
       (*wishes.context == 0 || *wishes.context > demand.max_context)) {
     return Error(Code::kInvalidArgument, "the context is {}, expected 1 to {}, the model's longest",

@@ -8,6 +8,7 @@
 #include "base/function_ref.h"
 #include "base/memory_info.h"
 #include "base/status.h"
+#include "model/config.h"
 
 namespace picchio {
 
@@ -21,6 +22,11 @@ struct MemoryDemand {
   uint64_t num_records = 0;     // Experts of all layers: more slots would stay empty.
   uint64_t records_per_token = 0;  // What one token reads if nothing is cached.
 };
+
+// The demand of a model whose other parts take so many bytes; slot_bytes: SlotArena::StrideFor its
+// source's slots.
+MemoryDemand DemandOf(const ModelConfig& config, uint64_t dense_bytes, uint64_t working_bytes,
+                      uint64_t slot_bytes);
 
 // What the user asked for; what is absent is chosen.
 struct MemoryWishes {

@@ -110,6 +110,23 @@ TEST(MemoryPlan, RefusalsNameTheFiguresAndWhatWouldFit) {
               Fails(Code::kResourceExhausted, "whatever the context"));
 }
 
+TEST(MemoryPlan, DemandOfAModel) {
+  ModelConfig config;
+  config.max_position_embeddings = 1000;
+  config.num_experts = 128;
+  config.experts_per_token = 8;
+  config.num_hidden_layers = 3;
+  config.layers = {{.moe = true}, {.moe = false}, {.moe = true}};
+  const MemoryDemand demand = DemandOf(config, 1_GiB, 2_MiB, 64_KiB);
+  EXPECT_EQ(demand.dense_bytes, 1_GiB);
+  EXPECT_EQ(demand.working_bytes, 2_MiB);
+  EXPECT_EQ(demand.slot_bytes, 64_KiB);
+  EXPECT_EQ(demand.max_context, 1000u);
+  EXPECT_EQ(demand.num_moe_layers, 2u);
+  EXPECT_EQ(demand.num_records, 256u);
+  EXPECT_EQ(demand.records_per_token, 16u);
+}
+
 // A window that is kept whatever the context, and a ring that grows up to it: not a straight line.
 TEST(MemoryPlan, KvBytesNeedNotBeLinear) {
   const auto kv = [](uint32_t context) { return 1_GiB + std::min(context, 128u) * 1_MiB; };

@@ -1,0 +1,92 @@
+// One generation as a state: what the model has to run next, what it produced, when it is over.
+//
+// It knows nothing of the model. Whoever runs steps asks each generation for its next positions,
+// and gives it the row of logits behind the last one; so one loop serves a single prompt as well as
+// a server's many.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+#include "engine/sampler.h"
+#include "engine/sampling_params.h"
+#include "engine/stop_strings.h"
+#include "tokenizer/stream_decoder.h"
+#include "tokenizer/tokenizer.h"
+
+namespace picchio {
+
+struct GenerationOptions {
+  SamplingParams sampling{};
+  // Absent, or more than the context has room for: as many as it has room for. 0: the prompt is run
+  // and nothing is drawn.
+  std::optional<uint64_t> max_tokens{};
+  std::vector<int32_t> stop_ids{};  // Each ends the generation; its own text is not shown.
+  std::vector<std::string> stop_strings{};
+};
+
+enum class FinishReason : uint8_t {
+  kNone,        // Not over yet.
+  kStopId,      // The model ended it.
+  kStopString,  // A stop string came up.
+  kMaxTokens,   // As many tokens as were asked for.
+  kContext,     // The context is full.
+  kCancelled,
+};
+
+std::string_view FinishReasonName(FinishReason reason);  // "stop_id", "max_tokens", ...
+
+// One thread at a time.
+class Generation {
+ public:
+  // prompt: the whole sequence so far. vocab_size: the rows of the model's head. context: positions
+  // that the sequence may have, generated ones included. tokenizer: outlives this; nullptr where
+  // only ids are wanted. kInvalidArgument where the prompt is empty, has an id that the model does
+  // not know, or leaves no room for a token to be drawn; where a sampling parameter or stop string
+  // makes no sense, or where there are stop strings and no tokenizer.
+  static Result<Generation> Create(std::vector<int32_t> prompt, GenerationOptions options,
+                                   int32_t vocab_size, uint32_t context,
+                                   const Tokenizer* tokenizer);
+
+  // All tokens: the prompt's, then the generated ones (a stop id among them).
+  std::span<const int32_t> ids() const { return ids_; }
+  std::span<const int32_t> generated() const { return ids().subspan(num_prompt_ids_); }
+  size_t num_prompt_ids() const { return num_prompt_ids_; }
+
+  // Draws the token behind the last of ids() from the model's logits there, [vocab_size], and
+  // returns the text that may now be shown: whole characters, nothing of a stop string, often
+  // empty. Not to be called once finished. Fails as Sampler::Sample does.
+  Result<std::string> Accept(std::span<const float> logits);
+
+  // Ends a generation that is not over; returns the text that was held back. Safe at any time.
+  std::string Cancel();
+
+  bool finished() const { return reason_ != FinishReason::kNone; }
+  FinishReason reason() const { return reason_; }
+  // The stop string that was found; empty if none.
+  const std::string& matched_stop_string() const { return stop_strings_.matched(); }
+
+ private:
+  Generation(std::vector<int32_t> prompt, GenerationOptions options, Sampler sampler,
+             StopStringMatcher stop_strings, const Tokenizer* tokenizer);
+
+  std::string Flush();
+
+  std::vector<int32_t> ids_;
+  size_t num_prompt_ids_;
+  size_t max_ids_ = 0;              // Of ids_, when the last token has been drawn.
+  bool ends_with_context_ = false;  // max_ids_ is the context's, not the user's.
+  GenerationOptions options_;
+  Sampler sampler_;
+  StopStringMatcher stop_strings_;
+  std::optional<StreamDecoder> decoder_;
+  FinishReason reason_ = FinishReason::kNone;
+};
+
+}  // namespace picchio

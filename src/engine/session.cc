@@ -1,0 +1,142 @@
+#include "engine/session.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace picchio {
+namespace {
+
+bool IsCancelled(const RunHooks& hooks) {
+  return hooks.cancel != nullptr && hooks.cancel->load(std::memory_order_relaxed);
+}
+
+}  // namespace
+
+double PromptProgress::fraction() const {
+  if (positions_total == 0) return 1;
+  const double span_done = static_cast<double>(span_positions) * layer / num_layers;
+  return (static_cast<double>(positions_done) + span_done) / static_cast<double>(positions_total);
+}
+
+Result<Session> Session::Create(ForwardPass& forward, const ExpertCache& experts,
+                                uint32_t context) {
+  PICCHIO_ASSIGN_OR_RETURN(KvCache kv, KvCache::Create(forward.model().config, context));
+  return Session(forward, experts, std::move(kv));
+}
+
+int32_t Session::vocab_size() const {
+  return static_cast<int32_t>(forward_.model().config.vocab_size);
+}
+
+Result<RunStats> Session::Generate(Generation& generation, const RunHooks& hooks) {
+  RunStats stats;
+  Status status = RunGeneration(generation, hooks, stats);
+  if (!status.ok()) {
+    // A source may cancel reads on its own account: that would be a failure.
+    if (status.code() != Code::kCancelled || !IsCancelled(hooks)) return status;
+    const std::string text = generation.Cancel();
+    if (!text.empty() && hooks.on_text) hooks.on_text(text);
+  }
+  return stats;
+}
+
+Status Session::RunGeneration(Generation& generation, const RunHooks& hooks, RunStats& stats) {
+  PICCHIO_RETURN_IF_ERROR(GoBackToCommonPrefix(generation.ids()));
+  stats.reused_positions = kv_.length();
+
+  const auto receive = [&](const LogitsRow& row) -> Status {
+    if (hooks.on_logits) PICCHIO_RETURN_IF_ERROR(hooks.on_logits(row.position, row.logits));
+    if (row.position + 1 == generation.ids().size()) {
+      last_logits_.assign(row.logits.begin(), row.logits.end());
+    }
+    return Status::Ok();
+  };
+  const auto advance = [&](const RunHooks& phase_hooks, PhaseStats& phase) {
+    const size_t first_position = hooks.on_logits ? 0 : generation.ids().size() - 1;
+    return Advance(generation.ids(), first_position, receive, phase_hooks, phase);
+  };
+  const auto draw = [&]() -> Status {
+    PICCHIO_ASSIGN_OR_RETURN(const std::string text, generation.Accept(last_logits_));
+    if (!text.empty() && hooks.on_text) hooks.on_text(text);
+    return Status::Ok();
+  };
+
+  {
+    const PhaseMeter meter(forward_, experts_, stats.prompt);
+    PICCHIO_RETURN_IF_ERROR(advance(hooks, stats.prompt));
+    if (generation.finished()) return Status::Ok();  // Nothing was to be drawn.
+    PICCHIO_RETURN_IF_ERROR(draw());
+  }
+  const PhaseMeter meter(forward_, experts_, stats.decode);
+  const RunHooks decode_hooks{.cancel = hooks.cancel};  // Progress is the prompt's.
+  while (!generation.finished()) {
+    PICCHIO_RETURN_IF_ERROR(advance(decode_hooks, stats.decode));
+    PICCHIO_RETURN_IF_ERROR(draw());
+  }
+  return Status::Ok();
+}
+
+Result<PhaseStats> Session::Score(
+    std::span<const int32_t> ids, size_t first_position,
+    const std::function<void(uint32_t position, std::span<const float> logits)>& receive,
+    const RunHooks& hooks) {
+  held_ids_.clear();
+  PICCHIO_RETURN_IF_ERROR(kv_.Rewind(0));
+  PhaseStats stats;
+  const auto receive_row = [&](const LogitsRow& row) {
+    receive(row.position, row.logits);
+    return Status::Ok();
+  };
+  {
+    const PhaseMeter meter(forward_, experts_, stats);
+    PICCHIO_RETURN_IF_ERROR(Advance(ids, first_position, receive_row, hooks, stats));
+  }
+  return stats;
+}
+
+Status Session::GoBackToCommonPrefix(std::span<const int32_t> ids) {
+  const auto [held_end, ids_end] = std::ranges::mismatch(held_ids_, ids);
+  // The last token is run in any case: its logits are wanted.
+  const auto common = static_cast<uint32_t>(
+      std::min<size_t>(static_cast<size_t>(ids_end - ids.begin()), ids.size() - 1));
+  // Sliding layers forget: then all is run anew.
+  PICCHIO_RETURN_IF_ERROR(kv_.Rewind(kv_.CanRewind(common) ? common : 0));
+  held_ids_.resize(kv_.length());
+  return Status::Ok();
+}
+
+Status Session::Advance(std::span<const int32_t> ids, size_t first_position, LogitsReceiver receive,
+                        const RunHooks& hooks, PhaseStats& stats) {
+  const uint32_t num_layers = forward_.model().config.num_hidden_layers;
+  PromptProgress progress{.positions_total = ids.size() - kv_.length(), .num_layers = num_layers};
+  const auto before_layer = [&](uint32_t layer) -> Status {
+    if (IsCancelled(hooks)) return Error(Code::kCancelled, "the run was stopped");
+    progress.layer = layer;
+    if (hooks.on_progress) hooks.on_progress(progress);
+    return Status::Ok();
+  };
+  const auto receive_wanted = [&](const LogitsRow& row) -> Status {
+    return row.position >= first_position ? receive(row) : Status::Ok();
+  };
+  while (kv_.length() < ids.size()) {
+    const size_t begin = kv_.length();
+    const size_t end = std::min(ids.size(), begin + forward_.options().max_rows);
+    SequenceInput input{.kv = &kv_, .tokens = ids.subspan(begin, end - begin)};
+    input.logits = first_position >= end       ? LogitsWanted::kNone
+                   : first_position + 1 == end ? LogitsWanted::kLast
+                                               : LogitsWanted::kAll;
+    progress.span_positions = end - begin;
+    PICCHIO_RETURN_IF_ERROR(forward_.Step(std::span(&input, 1), receive_wanted, before_layer));
+    held_ids_.insert(held_ids_.end(), input.tokens.begin(), input.tokens.end());
+    stats.tokens += end - begin;
+    progress.positions_done += end - begin;
+  }
+  progress.span_positions = 0;
+  progress.layer = 0;
+  if (hooks.on_progress) hooks.on_progress(progress);
+  return Status::Ok();
+}
+
+}  // namespace picchio
