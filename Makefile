@@ -17,7 +17,7 @@ build: deps
 
 # A page of text from the model that comes with the sources.
 run: build
-	@$(BUILD)/picchio run models/demo -p "Once upon a time" -n 400 --temp 0.7 --top-k 40 --seed 7
+	@printf "Once upon a time"; $(BUILD)/picchio run models/demo -p "Once upon a time" -n 400 --seed 7
 
 test: build
 	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure

@@ -45,6 +45,12 @@ Result<PayloadKind> ExpertKind(const Manifest& manifest) {
 
 }  // namespace
 
+std::string ExpertContainerName(uint32_t layer) {
+  return fmt::format("experts-{:05}.safetensors", layer);
+}
+
+bool IsExpertContainer(std::string_view file_name) { return file_name.starts_with("experts-"); }
+
 Result<Manifest> LoadModelManifest(const Path& folder) {
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) {

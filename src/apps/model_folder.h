@@ -2,6 +2,10 @@
 // each other. No weights are read.
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <string_view>
+
 #include "base/file.h"
 #include "base/status.h"
 #include "format/expert_record.h"
@@ -25,6 +29,10 @@ struct ModelFolder {
 // another size than the manifest says; and where a tensor is missing or has another type, shape or
 // place.
 Result<ModelFolder> OpenModelFolder(const Path& folder);
+
+// "experts-00012.safetensors": holds the experts of one layer and nothing else.
+std::string ExpertContainerName(uint32_t layer);
+bool IsExpertContainer(std::string_view file_name);
 
 // The manifest of `folder`; where there is none, says what the folder looks like instead.
 Result<Manifest> LoadModelManifest(const Path& folder);

@@ -9,6 +9,8 @@ int main(int argc, char** argv) {
   CLI::App app("Runs Mixture-of-Experts language models that are larger than memory.", "picchio");
   app.set_version_flag("--version", "picchio 0.1.0");
   app.require_subcommand(1);
+  // As in every shell tool: of a flag that is given twice the last one counts.
+  app.option_defaults()->take_last();
   app.footer(
       "Examples:\n"
       "  picchio convert ~/Qwen3-30B-A3B ~/models/qwen3-30b\n"
@@ -19,6 +21,8 @@ int main(int argc, char** argv) {
   picchio::AddConvertCommand(app, invocation);
   picchio::AddVerifyCommand(app, invocation);
   picchio::AddInspectCommand(app, invocation);
+  picchio::AddRunCommand(app, invocation);
+  picchio::AddPerplexityCommand(app, invocation);
   picchio::AddTokenizeCommand(app, invocation);
   try {
     app.parse(argc, argv);

@@ -20,6 +20,8 @@ struct Invocation {
 void AddConvertCommand(CLI::App& app, Invocation& invocation);
 void AddVerifyCommand(CLI::App& app, Invocation& invocation);
 void AddInspectCommand(CLI::App& app, Invocation& invocation);
+void AddPerplexityCommand(CLI::App& app, Invocation& invocation);
+void AddRunCommand(CLI::App& app, Invocation& invocation);
 void AddTokenizeCommand(CLI::App& app, Invocation& invocation);
 
 }  // namespace picchio

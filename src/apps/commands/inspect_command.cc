@@ -35,6 +35,7 @@ void AddInspectCommand(CLI::App& app, Invocation& invocation) {
       app.add_subcommand("inspect", "Show what a model is, what a token costs, what memory holds");
   command->add_option("MODEL", flags->model, "Folder of the model")->required();
   command->add_option("--memory", flags->memory_gib, "Memory sizes to look at, in GiB")
+      ->take_all()
       ->check(CLI::Range(0.001, 1e6));
   command->add_flag("--json", flags->json, "Report as JSON");
   command->footer(

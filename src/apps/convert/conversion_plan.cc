@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "apps/model_folder.h"
 #include "format/expert_container.h"
 #include "format/mxfp4.h"
 #include "format/printable.h"
@@ -42,7 +43,7 @@ class Planner {
     for (const ExpectedTensor& tensor : ExpectedDenseTensors(config_)) AddDense(tensor);
     for (uint32_t layer = 0; layer < config_.num_hidden_layers; ++layer) {
       if (!config_.layers[layer].moe) continue;
-      BeginFile(fmt::format("experts-{:05}.safetensors", layer));
+      BeginFile(ExpertContainerName(layer));
       for (uint32_t expert = 0; expert < config_.num_experts; ++expert) {
         AddExpert(layer, expert);
       }

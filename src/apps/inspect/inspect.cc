@@ -12,12 +12,6 @@ namespace {
 
 constexpr uint32_t kUsualContext = 8192;
 
-// Which expert a tensor of the container belongs to is in its name; here only whether it does.
-bool IsExpertTensor(const ManifestTensor& tensor) {
-  return tensor.file.starts_with("experts") &&
-         tensor.name.find(".mlp.experts.") != std::string::npos;
-}
-
 uint64_t BytesOf(const ManifestTensor& tensor) {
   uint64_t bytes = DtypeBytes(tensor.dtype);
   for (const uint64_t size : tensor.shape) bytes *= size;
@@ -55,7 +49,7 @@ Result<Inspection> InspectModel(const Path& folder, const std::vector<uint64_t>&
   PICCHIO_ASSIGN_OR_RETURN(inspection.config, ModelConfig::Load(folder));
   inspection.sizes = SizesOf(inspection.config);
   for (const ManifestTensor& tensor : inspection.manifest.tensors) {
-    if (IsExpertTensor(tensor)) {
+    if (IsExpertContainer(tensor.file)) {
       inspection.expert_bytes += BytesOf(tensor);
       inspection.expert_scheme = SchemeName(tensor.scheme);
     } else {

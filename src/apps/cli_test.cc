@@ -1,0 +1,223 @@
+// The command as its users meet it: the built program, its output, its exit codes.
+#include <sys/wait.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+#include "apps/convert/checkpoint_test_support.h"
+#include "base/json.h"
+#include "format/npy.h"
+#include "support/test_support.h"
+
+namespace picchio {
+namespace {
+
+struct Outcome {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+};
+
+std::string Shell(const Path& path) { return "'" + path.string() + "'"; }
+
+// Runs `picchio ARGUMENTS` in a shell, with no standard input unless `arguments` says where from.
+Outcome Picchio(const std::string& arguments, const std::string& before = "") {
+  TemporaryFolder folder;
+  const std::string input = arguments.find('<') == std::string::npos ? " < /dev/null" : "";
+  const std::string command = before + " " + Shell(BuildFile("picchio")) + " " + arguments + input +
+                              " > " + Shell(folder / "out") + " 2> " + Shell(folder / "err");
+  const int status = std::system(command.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128, ReadAll(folder / "out"),
+          ReadAll(folder / "err")};
+}
+
+Path DemoModel() { return TestData("../../models/demo"); }
+
+TEST(Cli, HelpAndUsage) {
+  EXPECT_EQ(Picchio("--help").exit_code, 0);
+  for (const char* command : {"convert", "verify", "inspect", "tokenize", "run", "perplexity"}) {
+    const Outcome help = Picchio(std::string(command) + " --help");
+    EXPECT_EQ(help.exit_code, 0);
+    EXPECT_THAT(help.out, testing::HasSubstr("Example")) << command;
+    EXPECT_EQ(Picchio(std::string(command) + " --no-such-flag x").exit_code, 2) << command;
+  }
+  EXPECT_EQ(Picchio("").exit_code, 2);
+  EXPECT_EQ(Picchio("nonsense").exit_code, 2);
+  EXPECT_EQ(Picchio("run " + Shell(DemoModel()) + " -p x --threads 0").exit_code, 2);
+}
+
+TEST(Cli, DemoModelIsWhole) {
+  const Outcome verify = Picchio("verify --json " + Shell(DemoModel()));
+  EXPECT_EQ(verify.exit_code, 0) << verify.err;
+  ASSERT_OK_AND_ASSIGN(const Json report, ParseJson(verify.out, "verify"));
+  EXPECT_EQ(report["whole"], true);
+}
+
+TEST(Cli, RunWritesTextAndTheSameTextAgain) {
+  const std::string arguments =
+      "run " + Shell(DemoModel()) + " -p 'Once upon a time' -n 40 --temp 0.8 --seed 3";
+  const Outcome first = Picchio(arguments);
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_GT(first.out.size(), 80u);
+  for (const char* other :
+       {" -t 1", " -t 3", " --ecap 1", " --cache-gb 0.001", " --prefill-span 1"}) {
+    EXPECT_EQ(Picchio(arguments + other).out, first.out) << other;
+  }
+  EXPECT_EQ(Picchio(arguments, "ECAP=2 OMP_NUM_THREADS=2 IO_THREADS=1").out, first.out);
+  EXPECT_NE(Picchio(arguments + " --seed 4").out, first.out);
+}
+
+TEST(Cli, RunReportsAsJson) {
+  TemporaryFolder folder;
+  const Outcome run = Picchio(
+      "run " + Shell(DemoModel()) + " -p 'The king said' -n 5 --temp 0 --json" + " --ids-out " +
+      Shell(folder / "ids") + " --logits-out " + Shell(folder / "logits.npy"));
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  ASSERT_OK_AND_ASSIGN(const Json report, ParseJson(run.out, "run"));
+  EXPECT_EQ(report["finish_reason"], "max_tokens");
+  ASSERT_EQ(report["ids"].size(), 5u);
+  EXPECT_EQ(report["stats"]["decode"]["tokens"], 4);
+  EXPECT_GT(report["stats"]["prompt"]["reads"], 0);
+  std::string ids;
+  for (const Json& id : report["ids"]) ids += fmt::format("{}\n", id.get<int>());
+  EXPECT_EQ(ReadAll(folder / "ids"), ids);
+
+  // Prompt positions + n - 1 rows; row T - 1 chose the first token.
+  ASSERT_OK_AND_ASSIGN(const NpyArray logits, NpyArray::Load(folder / "logits.npy"));
+  const uint64_t prompt_tokens = report["prompt_tokens"];
+  EXPECT_THAT(logits.shape(), testing::ElementsAre(prompt_tokens + 4, 4096));
+  ASSERT_OK_AND_ASSIGN(const auto values, logits.Values<float>());
+  for (size_t i = 0; i < 5; ++i) {
+    const auto row = values.subspan((prompt_tokens - 1 + i) * 4096, 4096);
+    EXPECT_EQ(std::max_element(row.begin(), row.end()) - row.begin(), report["ids"][i].get<int>());
+  }
+}
+
+TEST(Cli, StopStringsAndBiasesAndStandardInput) {
+  const std::string run = "run " + Shell(DemoModel()) + " --temp 0 -n 60 ";
+  const Outcome free = Picchio(run + "-p 'Once upon a time'");
+  const Outcome stopped = Picchio(run + "-p 'Once upon a time' --stop ' the'");
+  EXPECT_EQ(stopped.exit_code, 0);
+  EXPECT_EQ(stopped.out.find(" the"), std::string::npos);
+  EXPECT_EQ(free.out.rfind(stopped.out.substr(0, stopped.out.size() - 1), 0), 0u);
+
+  TemporaryFolder folder;
+  WriteAll(folder / "prompt", "Once upon a time");
+  EXPECT_EQ(Picchio(run + "< " + Shell(folder / "prompt")).out, free.out);
+  EXPECT_EQ(Picchio(run + "-f " + Shell(folder / "prompt")).out, free.out);
+  const Outcome ids = Picchio("tokenize --ids " + Shell(DemoModel()) + " -p 'Once upon a time'");
+  WriteAll(folder / "ids", ids.out);
+  EXPECT_EQ(Picchio(run + "--ids " + Shell(folder / "ids")).out, free.out);
+
+  const Outcome only = Picchio(run + "-p 'Once' --json -n 3 --logit-bias 262:1000");
+  ASSERT_OK_AND_ASSIGN(const Json report, ParseJson(only.out, "run"));
+  EXPECT_EQ(report["ids"], Json({262, 262, 262}));
+}
+
+TEST(Cli, RunRefusesInOneSentence) {
+  TemporaryFolder folder;
+  WriteAll(folder / "bad.ids", "1 2 4096");
+  WriteAll(folder / "word.ids", "1 two");
+  WriteAll(folder / "latin1", "caf\xE9");
+  std::string many;
+  for (int i = 0; i < 3000; ++i) many += "7 ";
+  WriteAll(folder / "long.ids", many);
+  const std::string run = "run " + Shell(DemoModel()) + " ";
+  struct Case {
+    std::string arguments;
+    const char* message;
+  };
+  for (const Case& bad : std::vector<Case>{
+           {run + "-p ''", "empty"},
+           {run, "standard input is empty"},
+           {run + "-f " + Shell(folder / "latin1"), "UTF-8"},
+           {run + "--ids " + Shell(folder / "bad.ids"), "4096"},
+           {run + "--ids " + Shell(folder / "word.ids"), "word 2"},
+           {run + "--ids " + Shell(folder / "long.ids"), "context"},
+           {run + "-p x -c 4096", "context"},
+           {run + "-p x --temp nan", "temperature"},
+           {run + "-p x --temp -1", "temperature"},
+           {run + "-p x --top-p 2", "top_p"},
+           {run + "-p x --cache-gb none", "--cache-gb"},
+           {run + "-p x --logit-bias 5", "--logit-bias"},
+           {run + "-p x --logit-bias 5000:1", "5000"},
+           {run + "-p x --stop ''", "stop"},
+           {"run " + Shell(folder.path()) + " -p x", "not a model folder"},
+           {"perplexity " + Shell(DemoModel()) + " " + Shell(folder / "none"), "does not exist"},
+           {"verify " + Shell(folder / "none"), "not a folder"},
+       }) {
+    const Outcome outcome = Picchio(bad.arguments);
+    EXPECT_EQ(outcome.exit_code, 1) << bad.arguments;
+    EXPECT_THAT(outcome.err, testing::HasSubstr(bad.message)) << bad.arguments;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+  const Outcome environment = Picchio(run + "-p x", "ECAP=many");
+  EXPECT_EQ(environment.exit_code, 1);
+  EXPECT_THAT(environment.err, testing::HasSubstr("ECAP"));
+}
+
+// SIGINT ends a run between two layers: what was written so far is whole, and the exit is clean.
+TEST(Cli, CtrlCStopsCleanly) {
+  TemporaryFolder folder;
+  const std::string command = "timeout -s INT 0.5 " + Shell(BuildFile("picchio")) + " run " +
+                              Shell(DemoModel()) +
+                              " -p 'Once upon a time' --ignore-eos --temp 1 --json --ids-out " +
+                              Shell(folder / "ids") + " > " + Shell(folder / "out") + " 2>&1";
+  (void)std::system(command.c_str());
+  const std::string out = ReadAll(folder / "out");
+  ASSERT_OK_AND_ASSIGN(const Json report, ParseJson(out, "run"));
+  EXPECT_TRUE(report["finish_reason"] == "cancelled" || report["finish_reason"] == "context")
+      << out;
+  std::string ids;
+  for (const Json& id : report["ids"]) ids += fmt::format("{}\n", id.get<int>());
+  EXPECT_EQ(ReadAll(folder / "ids"), ids);
+}
+
+// The whole way: convert, verify, inspect, run, against reference tokens.
+TEST(Cli, FixturesThroughTheCommandGiveTheReferenceTokens) {
+  for (const char* fixture : {"qwen3_moe_tiny", "qwen3_moe_tiny_dense", "gpt_oss_tiny"}) {
+    const Path golden = TestData("fixtures") / fixture / "golden";
+    ASSERT_OK_AND_ASSIGN(const NpyArray prompt, NpyArray::Load(golden / "p24.ids.npy"));
+    ASSERT_OK_AND_ASSIGN(const auto prompt_ids, prompt.Values<int32_t>());
+    std::string text;
+    for (const int32_t id : prompt_ids) text += fmt::format("{} ", id);
+    for (const auto& [variant, experts] :
+         {std::pair("orig", "--experts bf16"),
+          std::pair("int4", "--experts int4 --quantizer absmax")}) {
+      TemporaryFolder folder;
+      WriteAll(folder / "ids", text);
+      const std::string model = Shell(folder / "model");
+      const Outcome convert = Picchio("convert " + Shell(FixtureCheckpoint(fixture)) + " " + model +
+                                      " --head bf16 --dense bf16 " + experts);
+      ASSERT_EQ(convert.exit_code, 0) << convert.err;
+      EXPECT_EQ(Picchio("verify " + model).exit_code, 0);
+      EXPECT_EQ(Picchio("inspect " + model).exit_code, 0);
+      const Outcome run = Picchio("run " + model + " --ids " + Shell(folder / "ids") +
+                                  " -n 32 --temp 0 --ignore-eos --compute f32");
+      ASSERT_OK_AND_ASSIGN(
+          const NpyArray tokens,
+          NpyArray::Load(golden / fmt::format("p24.{}.greedy_tokens.npy", variant)));
+      ASSERT_OK_AND_ASSIGN(const auto expected, tokens.Values<int32_t>());
+      std::string expected_text;
+      for (const int32_t id : expected) expected_text += fmt::format("{}\n", id);
+      EXPECT_EQ(run.out, expected_text) << fixture << " " << variant;
+    }
+  }
+}
+
+TEST(Cli, PerplexityOfTheDemoModel) {
+  TemporaryFolder folder;
+  WriteAll(folder / "text", ReadAll(TestData("demo/heldout.txt")).substr(0, 6000));
+  const Outcome outcome =
+      Picchio("perplexity " + Shell(DemoModel()) + " " + Shell(folder / "text") + " -c 256 --json");
+  ASSERT_EQ(outcome.exit_code, 0) << outcome.err;
+  ASSERT_OK_AND_ASSIGN(const Json report, ParseJson(outcome.out, "perplexity"));
+  // Its training log says 4.07 nats on text of this kind.
+  EXPECT_GT(report["nats_per_token"], 3.5);
+  EXPECT_LT(report["nats_per_token"], 4.6);
+}
+
+}  // namespace
+}  // namespace picchio

@@ -1,0 +1,83 @@
+#include "apps/commands/engine_flags.h"
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <string_view>
+
+namespace picchio {
+namespace {
+
+// The whole number in an environment variable; `fallback` where it is not set.
+Result<int> EnvironmentNumber(const char* name, int fallback, int max) {
+  const char* text = std::getenv(name);
+  if (text == nullptr || *text == '\0') return fallback;
+  const std::string_view view(text);
+  int value = 0;
+  const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), value);
+  if (error != std::errc() || end != view.data() + view.size() || value < 1 || value > max) {
+    return Error(Code::kInvalidArgument,
+                 "the environment variable {} is \"{}\", expected a whole number from 1 to {}",
+                 name, text, max);
+  }
+  return value;
+}
+
+Result<std::optional<uint64_t>> CacheBytes(const std::string& text) {
+  if (text == "auto") return std::optional<uint64_t>();
+  char* end = nullptr;
+  const double gib = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !std::isfinite(gib) || gib <= 0 || gib > 1e6) {
+    return Error(Code::kInvalidArgument, "--cache-gb is \"{}\", expected a size in GiB or auto",
+                 text);
+  }
+  return std::optional<uint64_t>(static_cast<uint64_t>(gib * 0x1p30));
+}
+
+}  // namespace
+
+void EngineFlags::AddTo(CLI::App& command) {
+  command.add_option("MODEL,-m,--model", model, "Folder of the model")->required();
+  command.add_option("-c,--ctx", context, "Positions of the context (default: up to 8192)")
+      ->check(CLI::Range(1, 1 << 26));
+  command.add_option("-t,--threads", threads, "Compute threads (default: all CPUs)")
+      ->check(CLI::Range(1, 1024));
+  command
+      .add_option("--cache-gb", cache_gb,
+                  "Memory for the expert cache in GiB, or auto: what is free, but for a reserve")
+      ->capture_default_str();
+  command.add_option("--ecap", slots_per_layer, "Expert cache as records per MoE layer instead")
+      ->check(CLI::Range(1, 1 << 20));
+  command
+      .add_option("--prefill-span", prefill_span,
+                  "Positions of a prompt that go through a layer together")
+      ->check(CLI::Range(1, 1 << 16))
+      ->capture_default_str();
+  command
+      .add_option("--compute", compute,
+                  "Activations of the quantised products: int8, or f32 (slow, for comparisons)")
+      ->check(CLI::IsMember({"int8", "f32"}))
+      ->capture_default_str();
+}
+
+Result<EngineOptions> EngineFlags::Options() const {
+  EngineOptions options;
+  if (context > 0) options.memory.context = static_cast<uint32_t>(context);
+  PICCHIO_ASSIGN_OR_RETURN(options.memory.cache_bytes, CacheBytes(cache_gb));
+  PICCHIO_ASSIGN_OR_RETURN(const int environment_slots, EnvironmentNumber("ECAP", 0, 1 << 20));
+  const int slots = slots_per_layer > 0          ? slots_per_layer
+                    : options.memory.cache_bytes ? 0
+                                                 : environment_slots;
+  if (slots > 0) options.memory.slots_per_layer = static_cast<uint32_t>(slots);
+  PICCHIO_ASSIGN_OR_RETURN(const int environment_threads,
+                           EnvironmentNumber("OMP_NUM_THREADS", 0, 1024));
+  options.num_threads = threads > 0 ? threads : environment_threads;
+  PICCHIO_ASSIGN_OR_RETURN(options.num_io_threads,
+                           EnvironmentNumber("IO_THREADS", options.num_io_threads, 1024));
+  options.prefill_span = static_cast<size_t>(prefill_span);
+  options.compute = compute == "f32" ? Compute::kF32 : Compute::kInt8;
+  return options;
+}
+
+}  // namespace picchio

@@ -1,0 +1,71 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "apps/commands/command.h"
+#include "apps/commands/engine_flags.h"
+#include "apps/interrupt.h"
+#include "apps/progress.h"
+#include "apps/run/engine.h"
+#include "apps/run/prompt.h"
+#include "apps/run/run_report.h"
+#include "base/json.h"
+#include "engine/perplexity.h"
+
+namespace picchio {
+namespace {
+
+struct PerplexityFlags {
+  EngineFlags engine;
+  std::string file;
+  bool ids = false;
+  bool json = false;
+};
+
+Status Run(const PerplexityFlags& flags) {
+  PICCHIO_ASSIGN_OR_RETURN(const EngineOptions options, flags.engine.Options());
+  PICCHIO_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                           Engine::Open(flags.engine.model, options));
+  PromptSource source;
+  (flags.ids ? source.ids_file : source.text_file) = flags.file;
+  PICCHIO_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, ReadPrompt(source, engine->tokenizer()));
+  PICCHIO_ASSIGN_OR_RETURN(Session session, engine->NewSession());
+
+  RunHooks hooks;
+  hooks.cancel = &InterruptFlag();
+  PICCHIO_ASSIGN_OR_RETURN(const Perplexity result, MeasurePerplexity(session, ids, hooks));
+  if (flags.json) {
+    const Json json{{"perplexity", result.value()},
+                    {"nats_per_token", result.nats_per_token},
+                    {"tokens", result.num_tokens},
+                    {"context", session.context()},
+                    {"stats", PhaseJson(result.stats)}};
+    std::printf("%s\n", json.dump(2).c_str());
+    return Status::Ok();
+  }
+  std::printf("perplexity %.4f (%.5f nats per token, %llu tokens, windows of %u positions)\n",
+              result.value(), result.nats_per_token,
+              static_cast<unsigned long long>(result.num_tokens), session.context());
+  return Status::Ok();
+}
+
+}  // namespace
+
+void AddPerplexityCommand(CLI::App& app, Invocation& invocation) {
+  auto flags = std::make_shared<PerplexityFlags>();
+  CLI::App* command = app.add_subcommand("perplexity", "Measure how well a model predicts a text");
+  flags->engine.AddTo(*command);
+  command->add_option("FILE", flags->file, "The text")->required();
+  command->add_flag("--ids", flags->ids, "FILE holds token ids");
+  command->add_flag("--json", flags->json, "Report as JSON");
+  command->footer(
+      "Each token but the first is scored once, in windows of the context that begin half a "
+      "context\n"
+      "apart.\n\n"
+      "Example:\n"
+      "  picchio perplexity ~/models/qwen3-30b wiki.txt -c 2048");
+  command->callback([flags, &invocation] { invocation.run = [flags] { return Run(*flags); }; });
+}
+
+}  // namespace picchio

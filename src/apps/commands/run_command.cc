@@ -1,0 +1,249 @@
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/commands/command.h"
+#include "apps/commands/engine_flags.h"
+#include "apps/interrupt.h"
+#include "apps/progress.h"
+#include "apps/run/engine.h"
+#include "apps/run/prompt.h"
+#include "apps/run/run_report.h"
+#include "base/json.h"
+#include "format/npy.h"
+
+namespace picchio {
+namespace {
+
+struct RunFlags {
+  EngineFlags engine;
+  PromptSource prompt;
+  std::string prompt_text;
+  int64_t max_tokens = -1;
+  bool ignore_eos = false;
+  SamplingParams sampling;
+  std::vector<std::string> logit_bias;
+  std::vector<std::string> stop;
+  bool json = false;
+  bool stats = false;
+  std::string logits_out;
+  std::string ids_out;
+  // Which sampling flags were given: the others take the model's own values.
+  CLI::Option* temperature = nullptr;
+  CLI::Option* top_k = nullptr;
+  CLI::Option* top_p = nullptr;
+  CLI::Option* min_p = nullptr;
+  CLI::Option* repeat_penalty = nullptr;
+};
+
+// "ID:BIAS", "ID+BIAS" or "ID-BIAS", as "15043+1.5" or "151645:-inf".
+Result<LogitBias> ParseBias(const std::string& text) {
+  char* end = nullptr;
+  const long id = std::strtol(text.c_str(), &end, 10);
+  const char* number = end;
+  if (*number == ':') ++number;
+  char* rest = nullptr;
+  const float bias = std::strtof(number, &rest);
+  if (end == text.c_str() || rest == number || *rest != '\0' || id < 0 || id > INT32_MAX) {
+    return Error(Code::kInvalidArgument,
+                 "--logit-bias is \"{}\", expected a token id and what to add, as 15043:-1.5",
+                 text);
+  }
+  return LogitBias{static_cast<int32_t>(id), bias};
+}
+
+// A flag beats the model's generation_config.json, which beats the neutral value. A model that says
+// do_sample: false is run greedily.
+Result<SamplingParams> SamplingOf(const RunFlags& flags, const GenerationConfig& model) {
+  SamplingParams params = flags.sampling;
+  const bool greedy = model.do_sample.has_value() && !*model.do_sample;
+  if (flags.temperature->count() == 0) {
+    params.temperature = greedy ? 0 : model.temperature.value_or(params.temperature);
+  }
+  if (flags.top_k->count() == 0) params.top_k = model.top_k.value_or(0);
+  if (flags.top_p->count() == 0) params.top_p = model.top_p.value_or(params.top_p);
+  if (flags.min_p->count() == 0) params.min_p = model.min_p.value_or(params.min_p);
+  if (flags.repeat_penalty->count() == 0) {
+    params.repeat_penalty = model.repetition_penalty.value_or(params.repeat_penalty);
+  }
+  for (const std::string& text : flags.logit_bias) {
+    PICCHIO_ASSIGN_OR_RETURN(const LogitBias bias, ParseBias(text));
+    params.logit_bias.push_back(bias);
+  }
+  return params;
+}
+
+// Logits on their way into a file that gets its name when it is whole.
+class LogitsFile {
+ public:
+  static Result<std::unique_ptr<LogitsFile>> Create(const Path& path, size_t vocab_size) {
+    Path temporary = path;
+    temporary += ".picchio-tmp";
+    PICCHIO_ASSIGN_OR_RETURN(File file, File::OpenForWrite(temporary));
+    PICCHIO_RETURN_IF_ERROR(file.Resize(0));
+    return std::unique_ptr<LogitsFile>(
+        new LogitsFile(path, temporary, NpyRowWriter(std::move(file), {vocab_size})));
+  }
+  ~LogitsFile() {
+    std::error_code ignored;
+    if (!finished_) std::filesystem::remove(temporary_, ignored);
+  }
+
+  Status Append(std::span<const float> logits) { return writer_.Append(logits); }
+  Status Finish() {
+    PICCHIO_RETURN_IF_ERROR(writer_.Finish());
+    PICCHIO_RETURN_IF_ERROR(RenameDurably(temporary_, path_));
+    finished_ = true;
+    return Status::Ok();
+  }
+
+ private:
+  LogitsFile(Path path, Path temporary, NpyRowWriter writer)
+      : path_(std::move(path)), temporary_(std::move(temporary)), writer_(std::move(writer)) {}
+
+  const Path path_;
+  const Path temporary_;
+  NpyRowWriter writer_;
+  bool finished_ = false;
+};
+
+std::string IdsText(std::span<const int32_t> ids) {
+  std::string text;
+  for (const int32_t id : ids) text += fmt::format("{}\n", id);
+  return text;
+}
+
+Status Run(const RunFlags& flags) {
+  const std::atomic<bool>& stop = InterruptFlag();
+  PICCHIO_ASSIGN_OR_RETURN(const EngineOptions options, flags.engine.Options());
+  PICCHIO_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                           Engine::Open(flags.engine.model, options));
+  const Tokenizer* tokenizer = engine->tokenizer();
+  PICCHIO_ASSIGN_OR_RETURN(std::vector<int32_t> prompt, ReadPrompt(flags.prompt, tokenizer));
+
+  GenerationOptions wanted;
+  PICCHIO_ASSIGN_OR_RETURN(wanted.sampling, SamplingOf(flags, engine->folder().generation));
+  if (flags.max_tokens >= 0) wanted.max_tokens = static_cast<uint64_t>(flags.max_tokens);
+  if (!flags.ignore_eos) wanted.stop_ids = StopIds(engine->config(), engine->folder().generation);
+  wanted.stop_strings = flags.stop;
+  const size_t prompt_tokens = prompt.size();
+  PICCHIO_ASSIGN_OR_RETURN(Session session, engine->NewSession());
+  PICCHIO_ASSIGN_OR_RETURN(Generation generation,
+                           Generation::Create(std::move(prompt), wanted, session.vocab_size(),
+                                              session.context(), tokenizer));
+  if (engine->memory().cache_below_token) {
+    std::fprintf(
+        stderr,
+        "note: the expert cache holds %llu records, fewer than one token uses; every token "
+        "will wait for storage. More memory (--cache-gb) helps most.\n",
+        static_cast<unsigned long long>(engine->memory().num_slots));
+  }
+
+  RunHooks hooks;
+  hooks.cancel = &stop;
+  Progress progress("reading the prompt", prompt_tokens, "positions");
+  hooks.on_progress = [&](const PromptProgress& at) {
+    const auto done =
+        static_cast<uint64_t>(at.fraction() * static_cast<double>(at.positions_total));
+    if (done > progress.done()) progress.Add(done - progress.done());
+  };
+  std::string text;
+  hooks.on_text = [&](std::string_view piece) {
+    if (flags.json) {
+      text += piece;
+      return;
+    }
+    std::fwrite(piece.data(), 1, piece.size(), stdout);
+    std::fflush(stdout);
+  };
+  std::unique_ptr<LogitsFile> logits;
+  if (!flags.logits_out.empty()) {
+    PICCHIO_ASSIGN_OR_RETURN(logits,
+                             LogitsFile::Create(flags.logits_out, engine->config().vocab_size));
+    hooks.on_logits = [&](uint32_t, std::span<const float> row) { return logits->Append(row); };
+  }
+
+  PICCHIO_ASSIGN_OR_RETURN(const RunStats stats, session.Generate(generation, hooks));
+  if (logits != nullptr) PICCHIO_RETURN_IF_ERROR(logits->Finish());
+  if (!flags.ids_out.empty()) {
+    PICCHIO_RETURN_IF_ERROR(WriteFileAtomically(flags.ids_out, IdsText(generation.generated())));
+  }
+  if (flags.json) {
+    Json json{
+        {"text", text},
+        {"prompt_tokens", prompt_tokens},
+        {"ids", std::vector<int32_t>(generation.generated().begin(), generation.generated().end())},
+        {"finish_reason", FinishReasonName(generation.reason())},
+        {"stats", StatsJson(stats, *engine)}};
+    std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+    return Status::Ok();
+  }
+  if (tokenizer != nullptr) {
+    std::printf("\n");
+  } else {
+    std::fputs(IdsText(generation.generated()).c_str(), stdout);
+  }
+  std::fflush(stdout);
+  if (flags.stats) std::fputs(StatsTable(stats, *engine).c_str(), stderr);
+  return Status::Ok();
+}
+
+}  // namespace
+
+void AddRunCommand(CLI::App& app, Invocation& invocation) {
+  auto flags = std::make_shared<RunFlags>();
+  CLI::App* command = app.add_subcommand("run", "Generate text from a prompt");
+  flags->engine.AddTo(*command);
+  CLI::Option* text = command->add_option("-p,--prompt", flags->prompt_text, "The prompt");
+  CLI::Option* file =
+      command->add_option("-f,--prompt-file", flags->prompt.text_file, "File that holds the prompt")
+          ->excludes(text);
+  command->add_option("--ids", flags->prompt.ids_file, "File that holds the prompt as token ids")
+      ->excludes(text)
+      ->excludes(file);
+  command
+      ->add_option("-n,--predict", flags->max_tokens,
+                   "Tokens to generate (default, or -1: until the model ends or the context is "
+                   "full)")
+      ->check(CLI::Range(int64_t{-1}, int64_t{1} << 40));
+  command->add_flag("--ignore-eos", flags->ignore_eos, "Go on when the model ends its text");
+  SamplingParams& sampling = flags->sampling;
+  flags->temperature = command->add_option("--temp", sampling.temperature,
+                                           "Temperature; 0 takes the likeliest token");
+  flags->top_k = command->add_option("--top-k", sampling.top_k, "Only the K likeliest; 0: all");
+  flags->top_p =
+      command->add_option("--top-p", sampling.top_p, "Only the likeliest that make up this much");
+  flags->min_p = command->add_option("--min-p", sampling.min_p,
+                                     "Only those at least this likely, relative to the likeliest");
+  flags->repeat_penalty = command->add_option("--repeat-penalty", sampling.repeat_penalty,
+                                              "Divide the logits of tokens seen before; 1: off");
+  command->add_option("--logit-bias", flags->logit_bias, "ID:BIAS, added to a token's logit")
+      ->take_all();
+  command->add_option("-s,--seed", sampling.seed, "The same seed gives the same text")
+      ->capture_default_str();
+  command->add_option("--stop", flags->stop, "End before this text; may be given several times")
+      ->take_all();
+  command->add_flag("--json", flags->json, "Report as JSON, text included");
+  command->add_flag("--stats", flags->stats, "Say where time and bytes went");
+  command->add_option("--logits-out", flags->logits_out,
+                      "Write the logits behind every position to this .npy file");
+  command->add_option("--ids-out", flags->ids_out, "Write the generated ids to this file");
+  command->footer(
+      "Without -p, -f and --ids the prompt is read from standard input. Sampling flags that are "
+      "not\n"
+      "given take the values that the model's generation_config.json recommends.\n\n"
+      "Examples:\n"
+      "  picchio run ~/models/qwen3-30b -p \"Once upon a time\" -n 200\n"
+      "  picchio run ~/models/qwen3-30b -f prompt.txt --temp 0 --stats\n"
+      "  picchio run ~/models/gpt-oss-20b --cache-gb 8 --stop \"\\n\\n\" < prompt.txt");
+  command->callback([flags, text, &invocation] {
+    if (text->count() > 0) flags->prompt.text = flags->prompt_text;
+    invocation.run = [flags] { return Run(*flags); };
+  });
+}
+
+}  // namespace picchio

@@ -1,0 +1,117 @@
+#include "apps/run/engine.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/memory_info.h"
+#include "experts/safetensors_expert_source.h"
+#include "experts/slot_arena.h"
+#include "io/buffered_device.h"
+#include "model/model_sizes.h"
+
+namespace picchio {
+namespace {
+
+// What a model's records look like: INT4 as store version 2 has them, everything else as version 3
+// has them, which carries the biases along.
+Result<ExpertRecordLayout> LayoutOf(const ModelFolder& folder) {
+  const bool v2 = folder.experts == PayloadKind::kInt4;
+  return ExpertRecordLayout::Make(folder.experts, v2 ? RecordVersion::kV2 : RecordVersion::kV3,
+                                  folder.config.hidden_size, folder.config.moe_intermediate_size,
+                                  !v2 && folder.config.expert_bias);
+}
+
+bool CarriesBiases(const ExpertRecordLayout& layout) { return layout.down_bias.bytes > 0; }
+
+bool IsInt8(const TensorDirectory& tensors, const char* name) {
+  const TensorEntry* tensor = tensors.Find(name);
+  return tensor != nullptr && tensor->dtype == Dtype::kI8;
+}
+
+MemoryDemand DemandOf(const ModelFolder& folder, const ExpertRecordLayout& layout,
+                      const ForwardPass::Options& forward, int num_threads) {
+  const ModelSizes sizes = SizesOf(folder.config);
+  return {.dense_bytes = DenseBytes(
+              folder.config, IsInt8(folder.tensors, "model.layers.0.self_attn.q_proj.weight"),
+              IsInt8(folder.tensors, "model.embed_tokens.weight")),
+          .working_bytes = ForwardPass::WorkingBytes(folder.config, layout, forward, num_threads),
+          .max_context = folder.config.max_position_embeddings,
+          .slot_bytes = SlotArena::StrideFor(layout.record_bytes),
+          .num_moe_layers = folder.config.num_moe_layers(),
+          .num_records = sizes.num_expert_records,
+          .records_per_token = sizes.records_per_token};
+}
+
+// The files with what stays in memory: all but the experts' own.
+Result<TensorDirectory> OpenDense(const ModelFolder& folder) {
+  std::vector<std::string> names;
+  for (const ManifestContainer& container : folder.manifest.containers) {
+    if (!IsExpertContainer(container.name)) names.push_back(container.name);
+  }
+  return TensorDirectory::OpenFiles(folder.path, names);
+}
+
+Result<std::unique_ptr<ExpertSource>> OpenSource(const ModelFolder& folder,
+                                                 const ExpertRecordLayout& layout,
+                                                 int num_io_threads) {
+  std::vector<Path> paths;
+  for (size_t i = 0; i < folder.tensors.num_files(); ++i) {
+    paths.push_back(folder.path / folder.tensors.file_name(i));
+  }
+  PICCHIO_ASSIGN_OR_RETURN(std::unique_ptr<BlockDevice> device,
+                           BufferedDevice::Open(paths, {.num_threads = num_io_threads}));
+  std::vector<int> moe_layers;
+  for (size_t layer = 0; layer < folder.config.layers.size(); ++layer) {
+    if (folder.config.layers[layer].moe) moe_layers.push_back(static_cast<int>(layer));
+  }
+  PICCHIO_ASSIGN_OR_RETURN(
+      std::unique_ptr<ExpertSource> source,
+      SafetensorsExpertSource::Open(folder.tensors, std::move(device), layout, moe_layers,
+                                    static_cast<int>(folder.config.num_experts)));
+  return source;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::Open(const Path& path, const EngineOptions& options) {
+  PICCHIO_ASSIGN_OR_RETURN(ModelFolder folder, OpenModelFolder(path));
+  auto engine = std::unique_ptr<Engine>(new Engine(std::move(folder)));
+  const ModelFolder& model = engine->folder_;
+  if (FileExists(path / "tokenizer.json")) {
+    PICCHIO_ASSIGN_OR_RETURN(engine->tokenizer_, Tokenizer::Load(path / "tokenizer.json"));
+    PICCHIO_RETURN_IF_ERROR(engine->tokenizer_->CheckFitsVocabulary(model.config.vocab_size));
+  }
+
+  const int num_threads = options.num_threads > 0 ? options.num_threads : UsableCpus();
+  const ForwardPass::Options forward{.max_rows = options.prefill_span, .compute = options.compute};
+  PICCHIO_ASSIGN_OR_RETURN(const ExpertRecordLayout layout, LayoutOf(model));
+  PICCHIO_ASSIGN_OR_RETURN(const MemoryInfo memory, ReadMemoryInfo());
+  PICCHIO_ASSIGN_OR_RETURN(engine->memory_, PlanMemory(
+                                                DemandOf(model, layout, forward, num_threads),
+                                                [&](uint32_t context) {
+                                                  return KvCache::BytesFor(model.config, context);
+                                                },
+                                                options.memory, memory));
+
+  engine->pool_ = std::make_unique<ThreadPool>(num_threads);
+  PICCHIO_ASSIGN_OR_RETURN(const TensorDirectory dense, OpenDense(model));
+  PICCHIO_ASSIGN_OR_RETURN(
+      engine->model_, Model::Open(dense, model.config, !CarriesBiases(layout), *engine->pool_));
+  PICCHIO_ASSIGN_OR_RETURN(std::unique_ptr<ExpertSource> source,
+                           OpenSource(model, layout, options.num_io_threads));
+  PICCHIO_ASSIGN_OR_RETURN(
+      engine->experts_,
+      ExpertCache::Create(std::move(source),
+                          {.num_slots = static_cast<size_t>(engine->memory_.num_slots)}));
+  PICCHIO_ASSIGN_OR_RETURN(engine->forward_, ForwardPass::Create(*engine->model_, *engine->experts_,
+                                                                 *engine->pool_, forward));
+  return engine;
+}
+
+Result<Session> Engine::NewSession() {
+  return Session::Create(*forward_, *experts_, memory_.context);
+}
+
+}  // namespace picchio

@@ -1,0 +1,93 @@
+#include "apps/run/run_report.h"
+
+#include <sys/resource.h>
+
+#include <chrono>
+
+#include "base/human.h"
+
+namespace picchio {
+namespace {
+
+double Seconds(std::chrono::nanoseconds duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+double GigabytesPerSecond(const PhaseStats& phase) {
+  const double seconds = Seconds(phase.duration);
+  return seconds > 0 ? static_cast<double>(phase.cache.bytes) / 1e9 / seconds : 0;
+}
+
+double HitRate(const CacheStats& cache) {
+  const uint64_t asked = cache.hits + cache.misses;
+  return asked > 0 ? static_cast<double>(cache.hits) / static_cast<double>(asked) : 0;
+}
+
+std::string PhaseTable(const char* name, const PhaseStats& phase) {
+  if (phase.tokens == 0) return fmt::format("{:<7} nothing to run\n", name);
+  const double total = Seconds(phase.duration);
+  const auto share = [&](std::chrono::nanoseconds part) {
+    return fmt::format("{} ({:.0f} %)", FormatDuration(Seconds(part)),
+                       total > 0 ? 100 * Seconds(part) / total : 0);
+  };
+  return fmt::format(
+      "{:<7} {} tokens in {}, {:.2f} tok/s\n"
+      "        attention {}, MoE {}, storage wait {}, head {}\n"
+      "        {:.1f} % of {} experts were cached; {} reads, {}, {:.2f} GB/s\n",
+      name, phase.tokens, FormatDuration(total), phase.tokens_per_second(),
+      share(phase.step.attention), share(phase.step.mlp), share(phase.step.storage_wait),
+      share(phase.step.head), 100 * HitRate(phase.cache), phase.cache.hits + phase.cache.misses,
+      phase.cache.reads, FormatBytes(phase.cache.bytes), GigabytesPerSecond(phase));
+}
+
+}  // namespace
+
+uint64_t PeakResidentBytes() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+std::string StatsTable(const RunStats& stats, const Engine& engine) {
+  std::string table = PhaseTable("prompt", stats.prompt) + PhaseTable("decode", stats.decode);
+  const uint64_t fallbacks = stats.prompt.cache.fallbacks + stats.decode.cache.fallbacks;
+  if (fallbacks > 0)
+    table += fmt::format("        {} reads fell back to another source\n", fallbacks);
+  table += fmt::format("memory  {}; peak resident {}; {} threads\n", engine.memory().Breakdown(),
+                       FormatMemory(PeakResidentBytes()), engine.num_threads());
+  return table;
+}
+
+Json PhaseJson(const PhaseStats& phase) {
+  return {{"tokens", phase.tokens},
+          {"seconds", Seconds(phase.duration)},
+          {"tokens_per_second", phase.tokens_per_second()},
+          {"attention_seconds", Seconds(phase.step.attention)},
+          {"moe_seconds", Seconds(phase.step.mlp)},
+          {"storage_wait_seconds", Seconds(phase.step.storage_wait)},
+          {"head_seconds", Seconds(phase.step.head)},
+          {"hits", phase.cache.hits},
+          {"misses", phase.cache.misses},
+          {"reads", phase.cache.reads},
+          {"read_bytes", phase.cache.bytes},
+          {"read_gb_per_s", GigabytesPerSecond(phase)},
+          {"failed_reads", phase.cache.failed_reads},
+          {"fallbacks", phase.cache.fallbacks}};
+}
+
+Json StatsJson(const RunStats& stats, const Engine& engine) {
+  const MemoryPlan& memory = engine.memory();
+  return {{"prompt", PhaseJson(stats.prompt)},
+          {"decode", PhaseJson(stats.decode)},
+          {"threads", engine.num_threads()},
+          {"memory",
+           {{"context", memory.context},
+            {"slots", memory.num_slots},
+            {"dense_bytes", memory.dense_bytes},
+            {"working_bytes", memory.working_bytes},
+            {"kv_bytes", memory.kv_bytes},
+            {"cache_bytes", memory.cache_bytes},
+            {"peak_resident_bytes", PeakResidentBytes()}}}};
+}
+
+}  // namespace picchio

@@ -1,0 +1,21 @@
+// What a run says of itself when it is over: tokens, rates, where the time and the bytes went.
+#pragma once
+
+#include <string>
+
+#include "apps/run/engine.h"
+#include "base/json.h"
+#include "engine/session.h"
+
+namespace picchio {
+
+// The most memory that this process has held, in bytes.
+uint64_t PeakResidentBytes();
+
+// A table for people.
+std::string StatsTable(const RunStats& stats, const Engine& engine);
+// {"prompt": {...}, "decode": {...}, "memory": {...}}
+Json StatsJson(const RunStats& stats, const Engine& engine);
+Json PhaseJson(const PhaseStats& phase);
+
+}  // namespace picchio
