@@ -19,7 +19,7 @@
 namespace picchio {
 
 struct EngineOptions {
-  MemoryWishes memory;
+  MemoryWishes memory{};
   int num_threads = 0;     // 0: all usable CPUs.
   int num_io_threads = 8;  // Reads in flight at the device.
   size_t prefill_span = 512;
