@@ -57,7 +57,7 @@ double LogF64(double x) {
 
 SinCos SinCosF64(double x) {
   PICCHIO_DCHECK(x >= -0x1p21 && x <= 0x1p21);
-  // pi/2 in parts of 32, 32 and 53 bits: |n| < 2^21, so n times the first two is exact, and so is
+  // pi/2 in parts of 31, 32 and 53 bits: |n| < 2^21, so n times the first two is exact, and so is
   // the first difference.
   constexpr double kTwoOverPi = 0x1.45f306dc9c883p-1;
   constexpr double kPart1 = 0x1.921fb544p0;

@@ -92,6 +92,7 @@ class EqualityCheck {
   // Runs `function` on both tables; each returns its results.
   template <typename Function>
   void Same(std::string_view what, size_t size, Function function) {
+    if (messages_.size() >= 10) return;  // Enough to say that it is wrong.
     const std::vector<float> expected = function(reference_);
     const std::vector<float> actual = function(k_);
     for (size_t i = 0; i < expected.size(); ++i) {
@@ -267,9 +268,9 @@ class EqualityCheck {
       k.rope(y.data(), num_heads, head_dim, turn.data(), turn.data() + head_dim / 2);
       return y;
     });
-    for (const size_t position : {0, 1, 15, 62, 63, 64, 130, 300}) {
-      for (const size_t window : {1, 16, 65, 1000}) {
-        for (const bool sink : {false, true}) CheckAttention(head_dim, position, window, sink);
+    for (const size_t position : {0, 15, 63, 64, 130, 300}) {
+      for (const size_t window : {1, 65, 1000}) {
+        CheckAttention(head_dim, position, window, random_.Below(2) == 0);
       }
     }
   }
