@@ -24,10 +24,12 @@ test: build
 
 # Formats every source in place.
 fmt:
+	@scripts/deps --ci
 	@git ls-files '*.cc' '*.h' ':!third_party/*' | xargs clang-format -i
 
 # clang-tidy over what changed since BASE (a commit, or "all"; two days ago unless said otherwise).
 lint: build
+	@scripts/deps --ci
 	@scripts/lint $(BUILD) $(BASE)
 
 clean:

@@ -57,7 +57,7 @@ Result<Manifest> LoadModelManifest(const Path& folder) {
     return Error(Code::kNotFound, "{} is not a folder", PathText(folder));
   }
   if (FileExists(folder / kManifestName)) return LoadManifest(folder);
-  if (FileExists(folder / "conversion.journal")) {
+  if (FileExists(folder / kJournalName)) {
     return Error(Code::kNotFound,
                  "the conversion into {} is not finished: run the same picchio convert again",
                  PathText(folder));

@@ -30,6 +30,9 @@ struct ModelFolder {
 // place.
 Result<ModelFolder> OpenModelFolder(const Path& folder);
 
+// Stands in the folder while a conversion into it is not finished.
+inline constexpr std::string_view kJournalName = "conversion.journal";
+
 // "experts-00012.safetensors": holds the experts of one layer and nothing else.
 std::string ExpertContainerName(uint32_t layer);
 bool IsExpertContainer(std::string_view file_name);

@@ -2,12 +2,17 @@
 // and an exit code (0 done, 1 failed, 2 wrong usage).
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
 
 #include "apps/commands/command.h"
 
-int main(int argc, char** argv) {
+namespace {
+
+int RunCommandLine(int argc, char** argv) {
   CLI::App app("Runs Mixture-of-Experts language models that are larger than memory.", "picchio");
-  app.set_version_flag("--version", "picchio 0.1.0");
+  app.set_version_flag("--version", "picchio " PICCHIO_VERSION);
   app.require_subcommand(1);
   // As in every shell tool: of a flag that is given twice the last one counts.
   app.option_defaults()->take_last();
@@ -30,9 +35,27 @@ int main(int argc, char** argv) {
     const int code = app.exit(error);
     return code == 0 ? 0 : 2;
   }
-  const picchio::Status status = invocation.run();
+  const std::string command = app.get_subcommands().front()->get_name();
+  picchio::Status status = invocation.run();
+  // What could not be written was not done.
+  if (status.ok() && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)) {
+    status = picchio::Status(picchio::Code::kIoError, "cannot write to standard output");
+  }
   if (status.ok()) return 0;
-  std::fprintf(stderr, "picchio %s: %s\n", app.get_subcommands().front()->get_name().c_str(),
-               status.message().c_str());
+  std::fprintf(stderr, "picchio %s: %s\n", command.c_str(), status.message().c_str());
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  // Our own code does not throw; memory or threads that cannot be had make the libraries do so.
+  try {
+    return RunCommandLine(argc, argv);
+  } catch (const std::bad_alloc&) {
+    std::fputs("picchio: out of memory\n", stderr);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "picchio: %s\n", error.what());
+  }
   return 1;
 }

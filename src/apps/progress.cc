@@ -36,6 +36,11 @@ double Progress::seconds() const {
   return std::chrono::duration<double>(Clock::now() - start_).count();
 }
 
+void Progress::SetDone(uint64_t done) {
+  const uint64_t before = done_.load(std::memory_order_relaxed);
+  Add(done > before ? done - before : 0);
+}
+
 void Progress::Add(uint64_t amount) {
   done_.fetch_add(amount, std::memory_order_relaxed);
   const Clock::time_point now = Clock::now();

@@ -20,6 +20,8 @@ class Progress {
   Progress& operator=(const Progress&) = delete;
 
   void Add(uint64_t amount);
+  // For work that knows its own total: never goes back.
+  void SetDone(uint64_t done);
 
   uint64_t done() const { return done_.load(std::memory_order_relaxed); }
   double seconds() const;

@@ -189,23 +189,6 @@ Result<std::string> ReadFileToString(const Path& path, uint64_t max_bytes) {
   return text;
 }
 
-Status WriteFileAtomically(const Path& path, std::string_view bytes) {
-  Path temporary = path;
-  temporary += ".picchio-tmp";
-  Status written = [&]() -> Status {
-    PICCHIO_ASSIGN_OR_RETURN(File file, File::OpenForWrite(temporary));
-    PICCHIO_RETURN_IF_ERROR(file.Resize(0));
-    PICCHIO_RETURN_IF_ERROR(file.WriteAt(0, std::as_bytes(std::span(bytes))));
-    return file.Sync();
-  }();
-  if (!written.ok()) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    return written;
-  }
-  return RenameDurably(temporary, path);
-}
-
 Status RenameDurably(const Path& from, const Path& to) {
   std::error_code error;
   std::filesystem::rename(from, to, error);

@@ -32,6 +32,8 @@ class RandomAccessFile {
 
   // A hint that these bytes will be read soon; best effort.
   virtual void WillNeed(uint64_t /*offset*/, uint64_t /*bytes*/) const {}
+  // A hint that they will not be read again soon; best effort.
+  virtual void DropCache(uint64_t /*offset*/, uint64_t /*bytes*/) const {}
 };
 
 // An open file of the operating system. Move-only; closes itself. Reads and writes may come from
@@ -63,7 +65,7 @@ class File final : public RandomAccessFile {
   // go of clean pages: a long copy must not push everybody else's out.
   void StartWriteback(uint64_t offset, uint64_t bytes) const;
   void WillNeed(uint64_t offset, uint64_t bytes) const override;
-  void DropCache(uint64_t offset, uint64_t bytes) const;
+  void DropCache(uint64_t offset, uint64_t bytes) const override;
   // The length now, which is not size() when somebody else changed the file.
   Result<uint64_t> CurrentSize() const;
   // What the file takes of the disk: less than its size where it is sparse, more where it is
@@ -105,10 +107,6 @@ std::string PathText(const Path& path);
 
 // The whole of a file of at most `max_bytes`; a larger one is refused before it is read.
 Result<std::string> ReadFileToString(const Path& path, uint64_t max_bytes);
-
-// Writes the bytes under a temporary name beside `path`, syncs, renames, syncs the folder: after a
-// crash at any moment the old file is there, or the new one, whole.
-Status WriteFileAtomically(const Path& path, std::string_view bytes);
 
 // Renames within a folder and syncs the folder.
 Status RenameDurably(const Path& from, const Path& to);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/atomic_file.h"
 #include "base/file.h"
 #include "experts/records_test_support.h"
 #include "format/safetensors.h"

@@ -238,7 +238,7 @@ std::string NpyBytes(std::span<const uint64_t> shape, std::span<const int32_t> v
   return WholeFile(shape, values);
 }
 
-NpyRowWriter::NpyRowWriter(File file, std::vector<uint64_t> row_shape)
+NpyRowWriter::NpyRowWriter(AtomicFile file, std::vector<uint64_t> row_shape)
     : file_(std::move(file)), shape_(std::move(row_shape)), row_elements_(1) {
   for (const uint64_t size : shape_) row_elements_ *= size;
   PICCHIO_CHECK(row_elements_ > 0);
@@ -251,14 +251,15 @@ NpyRowWriter::NpyRowWriter(File file, std::vector<uint64_t> row_shape)
 Status NpyRowWriter::Append(std::span<const float> rows) {
   PICCHIO_CHECK(rows.size() % row_elements_ == 0);
   const uint64_t offset = header_bytes_ + shape_[0] * row_elements_ * sizeof(float);
-  PICCHIO_RETURN_IF_ERROR(file_.WriteAt(offset, std::as_bytes(rows)));
+  PICCHIO_RETURN_IF_ERROR(file_.file().WriteAt(offset, std::as_bytes(rows)));
   shape_[0] += rows.size() / row_elements_;
   return Status::Ok();
 }
 
 Status NpyRowWriter::Finish() {
   const std::string header = HeaderBytes(NpyType::kF32, shape_, header_bytes_);
-  return file_.WriteAt(0, std::as_bytes(std::span(header)));
+  PICCHIO_RETURN_IF_ERROR(file_.file().WriteAt(0, std::as_bytes(std::span(header))));
+  return file_.Commit();
 }
 
 }  // namespace picchio

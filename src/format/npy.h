@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/atomic_file.h"
 #include "base/file.h"
 #include "base/status.h"
 
@@ -86,20 +87,20 @@ class NpyArray {
 std::string NpyBytes(std::span<const uint64_t> shape, std::span<const float> values);
 std::string NpyBytes(std::span<const uint64_t> shape, std::span<const int32_t> values);
 
-// Writes an F32 array row by row; how many there will be need not be known. Until Finish the file
-// has no header, so a file cut short by a crash does not look whole. One thread at a time.
+// Writes an F32 array row by row; how many there will be need not be known. The file appears with
+// Finish. One thread at a time.
 class NpyRowWriter {
  public:
-  // Takes an empty file; a row has the shape `row_shape`.
-  NpyRowWriter(File file, std::vector<uint64_t> row_shape);
+  // Takes a new file; a row has the shape `row_shape`.
+  NpyRowWriter(AtomicFile file, std::vector<uint64_t> row_shape);
 
   // Adds whole rows.
   Status Append(std::span<const float> rows);
-  // Writes the header: shape [rows, row_shape...].
+  // Writes the header, shape [rows, row_shape...], and commits the file.
   Status Finish();
 
  private:
-  File file_;
+  AtomicFile file_;
   std::vector<uint64_t> shape_;  // [rows so far, row_shape...]
   uint64_t row_elements_;
   uint64_t header_bytes_;

@@ -133,10 +133,10 @@ TEST(Npy, StreamsRows) {
   std::vector<float> values(5 * 6);
   std::iota(values.begin(), values.end(), 1.0F);
   {
-    ASSERT_OK_AND_ASSIGN(File file, File::OpenForWrite(folder / "a.npy"));
+    ASSERT_OK_AND_ASSIGN(AtomicFile file, AtomicFile::Create(folder / "a.npy"));
     NpyRowWriter writer(std::move(file), {2, 3});
     ASSERT_OK(writer.Append(std::span(values).first(6)));
-    EXPECT_THAT(NpyArray::Load(folder / "a.npy"), Fails(Code::kCorrupt, "magic"));
+    EXPECT_FALSE(FileExists(folder / "a.npy"));
     ASSERT_OK(writer.Append(std::span(values).subspan(6)));
     ASSERT_OK(writer.Finish());
   }

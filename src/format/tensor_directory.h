@@ -54,6 +54,10 @@ class TensorDirectory {
   void WillNeed(const TensorEntry& tensor, uint64_t offset, uint64_t bytes) const {
     files_[tensor.file_idx].file->WillNeed(tensor.offset + offset, bytes);
   }
+  // A hint that they will not be read again soon; best effort.
+  void DropCache(const TensorEntry& tensor, uint64_t offset, uint64_t bytes) const {
+    files_[tensor.file_idx].file->DropCache(tensor.offset + offset, bytes);
+  }
   // The whole tensor; out has tensor.bytes bytes.
   Status Read(const TensorEntry& tensor, std::span<std::byte> out) const;
 

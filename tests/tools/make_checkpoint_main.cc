@@ -1,5 +1,6 @@
 // Writes a checkpoint of any size in the published layout, filled with valid random weights at the
-// disk's speed: for measuring conversions without a download. The text such a model writes is noise.
+// disk's speed: for measuring conversions without a download. The text such a model writes is
+// noise.
 //
 //   make_checkpoint OUT_DIR qwen3|gpt-oss GIGABYTES [SEED]
 //
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "base/atomic_file.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "base/units.h"
@@ -102,8 +104,8 @@ uint64_t BytesOf(const ExpectedTensor& tensor) {
   return bytes;
 }
 
-// Noise for BF16 weights: either sign, magnitudes from 2^-17 to 2^-3, never NaN or infinite. As E8M0
-// scales the bytes would be invalid now and then, so those get noise of their own.
+// Noise for BF16 weights: either sign, magnitudes from 2^-17 to 2^-3, never NaN or infinite. As
+// E8M0 scales the bytes would be invalid now and then, so those get noise of their own.
 std::vector<std::byte> Noise(uint64_t seed, bool scales) {
   std::mt19937_64 random(seed);
   std::vector<std::byte> noise(kNoiseBytes);
@@ -195,8 +197,7 @@ Status Make(const Path& folder, bool gpt_oss, uint64_t bytes, uint64_t seed) {
   Json weight_map;
   Writer writer(folder, seed);
   for (size_t i = 0; i < shards.size(); ++i) {
-    const std::string name =
-        fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
+    const std::string name = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, shards.size());
     for (const ExpectedTensor* tensor : shards[i]) weight_map[tensor->name] = name;
     PICCHIO_RETURN_IF_ERROR(writer.WriteShard(name, shards[i]));
   }

@@ -4,8 +4,10 @@
 #include <string>
 
 #include "apps/commands/command.h"
+#include "apps/commands/print_json.h"
 #include "apps/convert/convert.h"
 #include "apps/interrupt.h"
+#include "apps/model_folder.h"
 #include "base/human.h"
 #include "base/json.h"
 #include "base/thread_pool.h"
@@ -53,7 +55,7 @@ void PrintReport(const ConvertFlags& flags, const ConversionReport& report) {
     for (const auto& [tensor_class, error] : report.errors) {
       json["relative_error"][std::string(TensorClassName(tensor_class))] = error.Relative();
     }
-    std::printf("%s\n", json.dump(2).c_str());
+    PrintJson(json);
     return;
   }
   for (const std::string& note : report.notes) std::printf("note: %s\n", note.c_str());
@@ -81,6 +83,14 @@ Status Run(const ConvertFlags& flags) {
     return Status(
         Code::kCancelled,
         "stopped; the same command goes on from here, and what is done is kept in " + flags.model);
+  }
+  if (!report && FileExists(Path(flags.model) / kJournalName)) {
+    const Status& error = report.error();
+    return Status(error.code(),
+                  fmt::format("{} (what is converted so far is kept in {}: remove that folder, or "
+                              "mend the cause and run the command again)",
+                              error.message(), flags.model),
+                  error.native_error());
   }
   PICCHIO_RETURN_IF_ERROR(report.status());
   PrintReport(flags, *report);

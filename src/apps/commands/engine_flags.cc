@@ -13,7 +13,8 @@ namespace {
 Result<int> EnvironmentNumber(const char* name, int fallback, int max) {
   const char* text = std::getenv(name);
   if (text == nullptr || *text == '\0') return fallback;
-  const std::string_view view(text);
+  // OMP_NUM_THREADS may list a number for every level of nesting: the first is ours.
+  const std::string_view view = std::string_view(text).substr(0, std::string_view(text).find(','));
   int value = 0;
   const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), value);
   if (error != std::errc() || end != view.data() + view.size() || value < 1 || value > max) {

@@ -5,6 +5,7 @@
 
 #include "apps/commands/command.h"
 #include "apps/commands/engine_flags.h"
+#include "apps/commands/print_json.h"
 #include "apps/interrupt.h"
 #include "apps/progress.h"
 #include "apps/run/engine.h"
@@ -34,6 +35,11 @@ Status Run(const PerplexityFlags& flags) {
 
   RunHooks hooks;
   hooks.cancel = &InterruptFlag();
+  Progress progress("scoring", ids.size(), "positions");
+  hooks.on_progress = [&](const PromptProgress& at) {
+    progress.SetDone(
+        static_cast<uint64_t>(at.fraction() * static_cast<double>(at.positions_total)));
+  };
   PICCHIO_ASSIGN_OR_RETURN(const Perplexity result, MeasurePerplexity(session, ids, hooks));
   if (flags.json) {
     const Json json{{"perplexity", result.value()},
@@ -41,7 +47,7 @@ Status Run(const PerplexityFlags& flags) {
                     {"tokens", result.num_tokens},
                     {"context", session.context()},
                     {"stats", PhaseJson(result.stats)}};
-    std::printf("%s\n", json.dump(2).c_str());
+    PrintJson(json);
     return Status::Ok();
   }
   std::printf("perplexity %.4f (%.5f nats per token, %llu tokens, windows of %u positions)\n",

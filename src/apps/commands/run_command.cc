@@ -1,18 +1,19 @@
-#include <unistd.h>
-
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/commands/command.h"
 #include "apps/commands/engine_flags.h"
+#include "apps/commands/print_json.h"
 #include "apps/interrupt.h"
 #include "apps/progress.h"
 #include "apps/run/engine.h"
 #include "apps/run/prompt.h"
 #include "apps/run/run_report.h"
+#include "base/atomic_file.h"
 #include "base/json.h"
 #include "format/npy.h"
 
@@ -77,40 +78,6 @@ Result<SamplingParams> SamplingOf(const RunFlags& flags, const GenerationConfig&
   return params;
 }
 
-// Logits on their way into a file that gets its name when it is whole.
-class LogitsFile {
- public:
-  static Result<std::unique_ptr<LogitsFile>> Create(const Path& path, size_t vocab_size) {
-    Path temporary = path;
-    temporary += ".picchio-tmp";
-    PICCHIO_ASSIGN_OR_RETURN(File file, File::OpenForWrite(temporary));
-    PICCHIO_RETURN_IF_ERROR(file.Resize(0));
-    return std::unique_ptr<LogitsFile>(
-        new LogitsFile(path, temporary, NpyRowWriter(std::move(file), {vocab_size})));
-  }
-  ~LogitsFile() {
-    std::error_code ignored;
-    if (!finished_) std::filesystem::remove(temporary_, ignored);
-  }
-
-  Status Append(std::span<const float> logits) { return writer_.Append(logits); }
-  Status Finish() {
-    PICCHIO_RETURN_IF_ERROR(writer_.Finish());
-    PICCHIO_RETURN_IF_ERROR(RenameDurably(temporary_, path_));
-    finished_ = true;
-    return Status::Ok();
-  }
-
- private:
-  LogitsFile(Path path, Path temporary, NpyRowWriter writer)
-      : path_(std::move(path)), temporary_(std::move(temporary)), writer_(std::move(writer)) {}
-
-  const Path path_;
-  const Path temporary_;
-  NpyRowWriter writer_;
-  bool finished_ = false;
-};
-
 std::string IdsText(std::span<const int32_t> ids) {
   std::string text;
   for (const int32_t id : ids) text += fmt::format("{}\n", id);
@@ -118,7 +85,6 @@ std::string IdsText(std::span<const int32_t> ids) {
 }
 
 Status Run(const RunFlags& flags) {
-  const std::atomic<bool>& stop = InterruptFlag();
   PICCHIO_ASSIGN_OR_RETURN(const EngineOptions options, flags.engine.Options());
   PICCHIO_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
                            Engine::Open(flags.engine.model, options));
@@ -144,12 +110,15 @@ Status Run(const RunFlags& flags) {
   }
 
   RunHooks hooks;
-  hooks.cancel = &stop;
-  Progress progress("reading the prompt", prompt_tokens, "positions");
+  // From here on Ctrl-C ends the text where it is; before, it ends the process.
+  hooks.cancel = &InterruptFlag();
+  std::optional<Progress> progress(std::in_place, "reading the prompt", prompt_tokens, "positions");
   hooks.on_progress = [&](const PromptProgress& at) {
-    const auto done =
-        static_cast<uint64_t>(at.fraction() * static_cast<double>(at.positions_total));
-    if (done > progress.done()) progress.Add(done - progress.done());
+    if (!progress.has_value()) return;
+    progress->SetDone(
+        static_cast<uint64_t>(at.fraction() * static_cast<double>(at.positions_total)));
+    // Off the line before the text begins.
+    if (at.positions_done == at.positions_total) progress.reset();
   };
   std::string text;
   hooks.on_text = [&](std::string_view piece) {
@@ -160,15 +129,15 @@ Status Run(const RunFlags& flags) {
     std::fwrite(piece.data(), 1, piece.size(), stdout);
     std::fflush(stdout);
   };
-  std::unique_ptr<LogitsFile> logits;
+  std::optional<NpyRowWriter> logits;
   if (!flags.logits_out.empty()) {
-    PICCHIO_ASSIGN_OR_RETURN(logits,
-                             LogitsFile::Create(flags.logits_out, engine->config().vocab_size));
+    PICCHIO_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(flags.logits_out));
+    logits.emplace(std::move(file), std::vector<uint64_t>{engine->config().vocab_size});
     hooks.on_logits = [&](uint32_t, std::span<const float> row) { return logits->Append(row); };
   }
 
   PICCHIO_ASSIGN_OR_RETURN(const RunStats stats, session.Generate(generation, hooks));
-  if (logits != nullptr) PICCHIO_RETURN_IF_ERROR(logits->Finish());
+  if (logits.has_value()) PICCHIO_RETURN_IF_ERROR(logits->Finish());
   if (!flags.ids_out.empty()) {
     PICCHIO_RETURN_IF_ERROR(WriteFileAtomically(flags.ids_out, IdsText(generation.generated())));
   }
@@ -179,7 +148,7 @@ Status Run(const RunFlags& flags) {
         {"ids", std::vector<int32_t>(generation.generated().begin(), generation.generated().end())},
         {"finish_reason", FinishReasonName(generation.reason())},
         {"stats", StatsJson(stats, *engine)}};
-    std::printf("%s\n", json.dump(2, ' ', false, Json::error_handler_t::replace).c_str());
+    PrintJson(json);
     return Status::Ok();
   }
   if (tokenizer != nullptr) {
@@ -235,7 +204,9 @@ void AddRunCommand(CLI::App& app, Invocation& invocation) {
   command->footer(
       "Without -p, -f and --ids the prompt is read from standard input. Sampling flags that are "
       "not\n"
-      "given take the values that the model's generation_config.json recommends.\n\n"
+      "given take the values that the model's generation_config.json recommends. Ctrl-C ends the "
+      "text\n"
+      "where it is.\n\n"
       "Examples:\n"
       "  picchio run ~/models/qwen3-30b -p \"Once upon a time\" -n 200\n"
       "  picchio run ~/models/qwen3-30b -f prompt.txt --temp 0 --stats\n"

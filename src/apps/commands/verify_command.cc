@@ -4,6 +4,7 @@
 #include <string>
 
 #include "apps/commands/command.h"
+#include "apps/commands/print_json.h"
 #include "apps/interrupt.h"
 #include "apps/verify/verify.h"
 #include "base/human.h"
@@ -23,10 +24,7 @@ Status Run(const VerifyFlags& flags) {
   const int threads = flags.threads > 0 ? flags.threads : UsableCpus();
   const Result<VerifyReport> result = VerifyModel(flags.model, threads, InterruptFlag());
   if (!result) {
-    if (flags.json) {
-      std::printf("%s\n",
-                  Json{{"whole", false}, {"fault", result.error().message()}}.dump(2).c_str());
-    }
+    if (flags.json) PrintJson({{"whole", false}, {"fault", result.error().message()}});
     return result.error();
   }
   const VerifyReport& report = *result;
@@ -40,7 +38,7 @@ Status Run(const VerifyFlags& flags) {
                     {"bytes", report.bytes},
                     {"seconds", report.seconds},
                     {"gb_per_s", rate}};
-    std::printf("%s\n", json.dump(2).c_str());
+    PrintJson(json);
     return Status::Ok();
   }
   std::printf("whole: %llu tensors in %llu files, %s in %s (%.2f GB/s), model %s\n",

@@ -4,6 +4,8 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string_view>
 #include <system_error>
 #include <thread>
 
@@ -11,16 +13,17 @@
 #include "apps/convert/journal.h"
 #include "apps/convert/output_files.h"
 #include "apps/convert/unit_runner.h"
+#include "apps/model_folder.h"
 #include "apps/progress.h"
 #include "apps/work_queue.h"
+#include "base/atomic_file.h"
+#include "base/function_ref.h"
 #include "base/units.h"
 #include "format/manifest.h"
 #include "format/printable.h"
 
 namespace picchio {
 namespace {
-
-constexpr char kJournalName[] = "conversion.journal";
 
 // Everything that the outputs' bytes follow from: a journal of another fingerprint is of no use.
 std::string Fingerprint(const Path& folder, const ModelConfig& config,
@@ -49,14 +52,55 @@ Status CheckFolders(const Path& checkpoint, const Path& model) {
     return Error(Code::kNotFound, "{} is not a folder: give the one that holds the checkpoint",
                  PathText(checkpoint));
   }
-  std::filesystem::create_directories(model, error);
-  if (error) {
-    return ErrnoError(error.value(), "cannot make the folder " + PathText(model));
-  }
   if (std::filesystem::equivalent(checkpoint, model, error)) {
     return Error(Code::kInvalidArgument,
                  "the output folder {} is the checkpoint's own: choose another one",
                  PathText(model));
+  }
+  return Status::Ok();
+}
+
+// Makes the folder of the model, or takes one that is empty or holds an unfinished conversion: what
+// is somebody else's is never written over.
+Status PrepareModelFolder(const Path& model, const ConversionPlan& plan,
+                          const Companions& companions) {
+  std::error_code error;
+  const bool made = std::filesystem::create_directories(model, error);
+  if (error) return ErrnoError(error.value(), "cannot make the folder " + PathText(model));
+  if (made && model.has_parent_path()) PICCHIO_RETURN_IF_ERROR(SyncFolder(model.parent_path()));
+  if (FileExists(model / kManifestName)) {
+    return Error(Code::kInvalidArgument,
+                 "{} already holds a converted model: remove it or choose another folder "
+                 "(picchio verify proves it whole)",
+                 PathText(model));
+  }
+  if (FileExists(model / kJournalName)) return Status::Ok();
+  const auto refuse = [&](const std::string& name) {
+    return Error(Code::kInvalidArgument,
+                 "{} already exists, and a conversion would write over it: choose an empty folder",
+                 PathText(model / name));
+  };
+  for (const OutputFile& file : plan.files) {
+    if (std::filesystem::exists(model / file.name, error)) return refuse(file.name);
+  }
+  for (const Companion& companion : companions.files) {
+    if (std::filesystem::exists(model / companion.name, error)) return refuse(companion.name);
+  }
+  return Status::Ok();
+}
+
+// Removes the containers of an unfinished conversion with another plan.
+Status RemoveStale(const Path& model, const ConversionPlan& plan) {
+  std::set<std::string, std::less<>> wanted;
+  for (const OutputFile& file : plan.files) wanted.insert(file.name);
+  PICCHIO_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListFiles(model));
+  for (const std::string& name : names) {
+    std::string_view own = name;
+    if (own.ends_with(kTemporarySuffix)) own.remove_suffix(kTemporarySuffix.size());
+    std::error_code ignored;
+    if (IsExpertContainer(own) && !wanted.contains(own)) {
+      std::filesystem::remove(model / name, ignored);
+    }
   }
   return Status::Ok();
 }
@@ -81,6 +125,8 @@ class Conversion {
       if (!Journalled(plan_.units[i])) continue;
       claimed.push_back(i);
       bytes += plan_.tensors[plan_.units[i].output_idx].bytes;
+      if (const auto scales = plan_.units[i].scales_output_idx)
+        bytes += plan_.tensors[*scales].bytes;
     }
     if (claimed.empty()) return Status::Ok();
     Progress progress("checking what an earlier run wrote", bytes);
@@ -111,13 +157,19 @@ class Conversion {
     }
     Progress progress("converting", plan_.source_bytes - resumed_bytes_);
     std::vector<UnitRunner> runners;
+    runners.reserve(static_cast<size_t>(num_threads));
     for (int i = 0; i < num_threads; ++i) {
       runners.emplace_back(plan_, checkpoint_, options_.quantizer);
     }
     return RunOnThreads(num_threads, todo.size(), [&](size_t n, int thread) -> Status {
       // The device reads the next matrix for this thread while it codes this one.
       const size_t ahead = n + static_cast<size_t>(num_threads);
-      if (ahead < todo.size()) WillNeed(plan_.units[todo[ahead]]);
+      if (ahead < todo.size()) {
+        ForEachRange(plan_.units[todo[ahead]],
+                     [this](const TensorEntry& tensor, uint64_t offset, uint64_t bytes) {
+                       checkpoint_.WillNeed(tensor, offset, std::min<uint64_t>(bytes, 32_MiB));
+                     });
+      }
       const ConversionUnit& unit = plan_.units[todo[n]];
       const auto write = [this](size_t tensor, uint64_t offset, std::span<const std::byte> bytes) {
         return outputs_.Write(plan_.tensors[tensor], offset, bytes);
@@ -126,6 +178,10 @@ class Conversion {
           const UnitResult result,
           runners[static_cast<size_t>(thread)].Run(
               unit, write, [&](uint64_t bytes) { progress.Add(bytes); }, stop));
+      // A long copy must not push everybody else's pages out of the cache.
+      ForEachRange(unit, [this](const TensorEntry& tensor, uint64_t offset, uint64_t bytes) {
+        checkpoint_.DropCache(tensor, offset, bytes);
+      });
       const std::lock_guard lock(mutex_);
       Keep(unit, result.output, result.scales, result.error);
       PICCHIO_RETURN_IF_ERROR(
@@ -191,11 +247,17 @@ class Conversion {
     }
   }
 
-  void WillNeed(const ConversionUnit& unit) const {
+  // The byte ranges of the checkpoint that a unit reads.
+  void ForEachRange(
+      const ConversionUnit& unit,
+      FunctionRef<void(const TensorEntry&, uint64_t offset, uint64_t bytes)> visit) const {
+    const auto visit_rows = [&](const TensorEntry& tensor, const SourceRows& rows) {
+      const uint64_t row_bytes = tensor.bytes / std::max<uint64_t>(1, RowsOf(tensor));
+      visit(tensor, rows.first_row * row_bytes, rows.num_rows * row_bytes);
+    };
     for (const SourceRows& rows : unit.sources) {
-      const uint64_t row_bytes = rows.tensor->bytes / std::max<uint64_t>(1, RowsOf(*rows.tensor));
-      checkpoint_.WillNeed(*rows.tensor, rows.first_row * row_bytes,
-                           std::min<uint64_t>(rows.num_rows * row_bytes, 32_MiB));
+      visit_rows(*rows.tensor, rows);
+      if (rows.scales != nullptr) visit_rows(*rows.scales, rows);
     }
   }
 
@@ -228,19 +290,13 @@ Result<ConversionReport> Convert(const Path& checkpoint_folder, const Path& mode
                            TensorDirectory::OpenCheckpoint(checkpoint_folder));
   PICCHIO_ASSIGN_OR_RETURN(const ConversionPlan plan, PlanConversion(config, checkpoint, options));
   PICCHIO_ASSIGN_OR_RETURN(Companions companions, ReadCompanions(checkpoint_folder, config));
+  PICCHIO_RETURN_IF_ERROR(PrepareModelFolder(model_folder, plan, companions));
 
   PICCHIO_ASSIGN_OR_RETURN(
       Journal journal,
       Journal::Open(model_folder / kJournalName,
                     Fingerprint(checkpoint_folder, config, checkpoint, plan, options.quantizer)));
-  if (FileExists(model_folder / kManifestName)) {
-    std::error_code ignored;
-    std::filesystem::remove(model_folder / kJournalName, ignored);
-    return Error(Code::kInvalidArgument,
-                 "{} already holds a converted model: remove it or choose another folder "
-                 "(picchio verify proves it whole)",
-                 PathText(model_folder));
-  }
+  PICCHIO_RETURN_IF_ERROR(RemoveStale(model_folder, plan));
   PICCHIO_ASSIGN_OR_RETURN(OutputFiles outputs, OutputFiles::Open(model_folder, plan));
   Conversion conversion(checkpoint, plan, options, std::move(outputs), std::move(journal));
   PICCHIO_RETURN_IF_ERROR(conversion.CheckJournalled(num_threads, stop));

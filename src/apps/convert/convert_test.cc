@@ -32,6 +32,7 @@ Result<ConversionReport> ConvertTo(const Path& checkpoint, const Path& model,
 // Everything that a model folder holds, by file name.
 std::map<std::string, std::string> Contents(const Path& folder) {
   std::map<std::string, std::string> contents;
+  if (!std::filesystem::exists(folder)) return contents;
   const auto names = ListFiles(folder);
   EXPECT_OK(names);
   for (const std::string& name : *names) contents[name] = ReadAll(folder / name);
@@ -416,6 +417,36 @@ TEST(Convert, RefusesItsOwnInputAndFinishedModels) {
               Fails(Code::kInvalidArgument, "already holds a converted model"));
   EXPECT_EQ(Contents(folder / "out"), before);
   EXPECT_THAT(ConvertTo(folder / "none", folder / "new", {}), Fails(Code::kNotFound, "none"));
+}
+
+TEST(Convert, WritesOverNothingThatIsSomebodyElses) {
+  TemporaryFolder folder;
+  for (const char* name : {"config.json", "dense.safetensors", "experts-00001.safetensors"}) {
+    const Path out = folder / (std::string("with-") + name);
+    std::filesystem::create_directories(out);
+    WriteAll(out / name, "precious");
+    EXPECT_THAT(ConvertTo(FixtureCheckpoint("qwen3_moe_long"), out, {}),
+                Fails(Code::kInvalidArgument, "already exists"));
+    EXPECT_EQ(Contents(out), (std::map<std::string, std::string>{{name, "precious"}}));
+  }
+  // What it would not write it leaves alone.
+  std::filesystem::create_directories(folder / "notes");
+  WriteAll(folder / "notes" / "notes.txt", "mine");
+  EXPECT_OK(ConvertTo(FixtureCheckpoint("qwen3_moe_long"), folder / "notes", {}));
+  EXPECT_EQ(ReadAll(folder / "notes" / "notes.txt"), "mine");
+}
+
+// An unfinished conversion of a model with more layers leaves nothing in one with fewer.
+TEST(Convert, AnotherPlanLeavesNoContainersOfTheFirst) {
+  TemporaryFolder out;
+  std::atomic<bool> stop{true};
+  ASSERT_THAT(Convert(FixtureCheckpoint("qwen3_moe_tiny"), out.path(), {}, 1, stop),
+              Fails(Code::kCancelled, ""));
+  ASSERT_OK(ConvertTo(FixtureCheckpoint("qwen3_moe_long"), out.path(), {}));
+  for (const auto& [name, bytes] : Contents(out.path())) {
+    EXPECT_FALSE(name.ends_with(".picchio-tmp")) << name;
+  }
+  EXPECT_FALSE(FileExists(out / "experts-00003.safetensors"));
 }
 
 TEST(Convert, TwoAtOnceAreRefused) {

@@ -3,15 +3,12 @@
 #include <filesystem>
 #include <system_error>
 
+#include "base/atomic_file.h"
 #include "base/human.h"
 #include "base/units.h"
 
 namespace picchio {
 namespace {
-
-Path TemporaryName(const Path& folder, const std::string& name) {
-  return folder / (name + ".picchio-tmp");
-}
 
 // Left over for the manifest, the tokenizer's files and the file system's own books.
 constexpr uint64_t kSpareBytes = 64_MiB;
@@ -23,7 +20,7 @@ Result<OutputFiles> OutputFiles::Open(const Path& folder, const ConversionPlan& 
   outputs.folder_ = folder;
   uint64_t needed = kSpareBytes;
   for (const OutputFile& file : plan.files) {
-    const Path temporary = TemporaryName(folder, file.name);
+    const Path temporary = TemporaryName(folder / file.name);
     // A crash between two renames of Publish: the file goes back to being unfinished.
     if (!FileExists(temporary) && FileExists(folder / file.name)) {
       PICCHIO_RETURN_IF_ERROR(RenameDurably(folder / file.name, temporary));
@@ -66,7 +63,7 @@ Status OutputFiles::Read(const OutputTensor& tensor, uint64_t offset,
 Status OutputFiles::Publish() {
   for (File& file : files_) PICCHIO_RETURN_IF_ERROR(file.Sync());
   for (const std::string& name : names_) {
-    PICCHIO_RETURN_IF_ERROR(RenameDurably(TemporaryName(folder_, name), folder_ / name));
+    PICCHIO_RETURN_IF_ERROR(RenameDurably(TemporaryName(folder_ / name), folder_ / name));
   }
   return Status::Ok();
 }

@@ -13,9 +13,10 @@
 namespace picchio {
 namespace {
 
-// Large enough for the device and the hash to run at their speed, small enough that a hundred
-// threads stay far below the 2 GiB that a conversion may take.
-constexpr uint64_t kBlockBytes = 2_MiB;
+// Large enough for the device and the hash to run at their speed. A thread has at most four buffers
+// of this size (in, its scales, decoded, out) beside the scales of one matrix, so that even 256
+// threads stay well below the 2 GiB that a conversion may take.
+constexpr uint64_t kBlockBytes = 1_MiB;
 
 bool FromMxfp4(const ConversionUnit& unit) { return unit.sources.front().scales != nullptr; }
 
@@ -54,7 +55,9 @@ Result<UnitResult> UnitRunner::Run(const ConversionUnit& unit, const WriteOutput
                                    const std::atomic<bool>& stop) {
   const OutputTensor& output = plan_.tensors[unit.output_idx];
   const uint64_t row_bytes = OutputRowBytes(unit, output.dtype);
-  const uint64_t widest_row = std::max({row_bytes, SourceRowBytes(unit), uint64_t{1}});
+  // The widest of the buffers that a row passes through, decoded to F32 among them.
+  const uint64_t widest_row =
+      std::max({row_bytes, SourceRowBytes(unit), unit.cols * sizeof(float), uint64_t{1}});
   const uint64_t rows_per_block = std::max<uint64_t>(1, kBlockBytes / widest_row);
   uint64_t total_rows = 0;
   for (const SourceRows& rows : unit.sources) total_rows += rows.num_rows;

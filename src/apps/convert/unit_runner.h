@@ -6,7 +6,6 @@
 #include <span>
 
 #include "apps/convert/conversion_plan.h"
-#include "base/aligned_buffer.h"
 #include "base/hash.h"
 #include "base/status.h"
 #include "format/quant_error.h"
@@ -24,7 +23,7 @@ struct UnitResult {
 using WriteOutput =
     std::function<Status(size_t tensor_idx, uint64_t offset, std::span<const std::byte> bytes)>;
 
-// Runs units one after the other with buffers of its own; one per thread. Memory: some 10 MiB, and
+// Runs units one after the other with buffers of its own; one per thread. Memory: about 4 MiB and
 // the scales of one matrix, whatever the tensor's size.
 class UnitRunner {
  public:

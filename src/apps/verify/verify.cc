@@ -109,8 +109,10 @@ Result<VerifyReport> VerifyModel(const Path& folder, int num_threads,
   if (first == faults.end()) return report;
   const auto num_faults = std::ranges::count_if(faults, is_fault);
   Status fault = first->WithContext(items[static_cast<size_t>(first - faults.begin())].what);
-  if (num_faults == 1) return fault;
-  return Status(fault.code(), fmt::format("{}; {} more faults", fault.message(), num_faults - 1));
+  const std::string more = num_faults > 1 ? fmt::format(" ({} more faults)", num_faults - 1) : "";
+  return Status(fault.code(),
+                fmt::format("{}{}: copy the file again or convert the checkpoint again",
+                            fault.message(), more));
 }
 
 }  // namespace picchio
