@@ -22,6 +22,14 @@ run: build
 test: build
 	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure
 
+# Programs that measure: products by instruction set, quantisers, the demo model whole.
+bench:
+	@scripts/deps --bench
+	@$(MAKE) --no-print-directory build CMAKE_ARGS=-DPICCHIO_BENCH=ON
+	@$(BUILD)/src/format/quantize_bench
+	@$(BUILD)/src/kernels/products_bench
+	@$(BUILD)/picchio run models/demo -p "Once upon a time" -n 1000 --ignore-eos --temp 0 --stats >/dev/null
+
 # Formats every source in place.
 fmt:
 	@scripts/deps --ci

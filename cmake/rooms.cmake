@@ -2,6 +2,7 @@
 #
 # One library picchio_NAME of the folder's *.cc files, beside it:
 #   *_test.cc   all together one GoogleTest program NAME_test
+#   *_bench.cc  each a benchmark program, with -DPICCHIO_BENCH=ON
 #   *_fuzz.cc   each a fuzz target NAME_fuzz; without libFuzzer, a test that replays its seed inputs
 # A room's DEPENDS are the rooms whose headers it may include; tests/include_order_test holds the
 # sources to the table of docs/architecture.md.
@@ -10,7 +11,9 @@ function(picchio_room name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
   set(tests ${sources})
   set(fuzzers ${sources})
-  list(FILTER sources EXCLUDE REGEX "_(test|fuzz|main)\\.cc$")
+  set(benches ${sources})
+  list(FILTER sources EXCLUDE REGEX "_(test|fuzz|bench|main)\\.cc$")
+  list(FILTER benches INCLUDE REGEX "_bench\\.cc$")
   list(FILTER tests INCLUDE REGEX "_test\\.cc$")
   list(FILTER fuzzers INCLUDE REGEX "_fuzz\\.cc$")
 
@@ -23,6 +26,13 @@ function(picchio_room name)
     target_link_libraries(${name}_test PRIVATE picchio_${name} picchio_test_support)
     gtest_discover_tests(${name}_test TEST_PREFIX "${name}/" DISCOVERY_MODE PRE_TEST
       DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600)
+  endif()
+  if(PICCHIO_BENCH)
+    foreach(source ${benches})
+      get_filename_component(target ${source} NAME_WE)
+      add_executable(${target} ${source})
+      target_link_libraries(${target} PRIVATE picchio_${name} benchmark::benchmark)
+    endforeach()
   endif()
   if(PICCHIO_TESTS OR PICCHIO_FUZZ)
     foreach(source ${fuzzers})
