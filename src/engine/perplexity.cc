@@ -20,6 +20,13 @@ Result<Perplexity> MeasurePerplexity(Session& session, std::span<const int32_t> 
     return Error(Code::kInvalidArgument, "the context is {}, expected at least 2 to score a text",
                  session.context());
   }
+  // The model checks what it is fed, but an id is scored before it is fed, or never is.
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= 0 && ids[i] < session.vocab_size()) continue;
+    return Error(Code::kInvalidArgument,
+                 "the text's id at position {} is {}, but the model's ids are 0 to {}", i, ids[i],
+                 session.vocab_size() - 1);
+  }
   const std::vector<ScoredWindow> windows = WindowsOver(ids.size(), session.context());
   size_t total_positions = 0;
   for (const ScoredWindow& window : windows) total_positions += window.end - window.begin;

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -85,6 +86,25 @@ TEST(Perplexity, ProgressOverAllWindows) {
   };
   ASSERT_OK(MeasurePerplexity(*session, Text(30), hooks));
   EXPECT_EQ(last, 1.0);
+}
+
+// An id is scored by the row before it, in a span that it may not be part of.
+TEST(Perplexity, IdsAreCheckedBeforeAnyStep) {
+  TinyModel model;
+  auto forward = model.MakeForward(1);
+  auto session = Session::Create(*forward, model.experts(), 16);
+  ASSERT_OK(session);
+  bool stepped = false;
+  RunHooks hooks;
+  hooks.on_progress = [&](const PromptProgress&) { stepped = true; };
+  const int32_t vocabulary = session->vocab_size();
+  for (const int32_t bad : {vocabulary, -1, std::numeric_limits<int32_t>::max()}) {
+    EXPECT_THAT(MeasurePerplexity(*session, Ids{1, 2, 3, bad}, hooks),
+                Fails(Code::kInvalidArgument, fmt::format("position 3 is {}", bad)));
+  }
+  EXPECT_FALSE(stepped);
+  ASSERT_OK(MeasurePerplexity(*session, Ids{1, 2, 3, vocabulary - 1}, hooks));
+  EXPECT_TRUE(stepped);
 }
 
 TEST(Perplexity, Refusals) {
