@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "format/expert_container.h"
@@ -62,8 +63,9 @@ Result<std::unique_ptr<SafetensorsExpertSource>> SafetensorsExpertSource::Open(
       new SafetensorsExpertSource(std::move(device), std::move(queue), layout));
   for (const int layer : moe_layers) {
     std::vector<const TensorEntry*> biases;
-    for (const ExpertTensor& expected : ExpertBiasTensors(layout, layer, num_experts)) {
+    for (ExpertTensor expected : ExpertBiasTensors(layout, layer, num_experts)) {
       PICCHIO_ASSIGN_OR_RETURN(const TensorEntry* tensor, directory.Get(expected.name));
+      if (tensor->dtype == Dtype::kF32) expected.dtype = Dtype::kF32;
       PICCHIO_RETURN_IF_ERROR(CheckTensor(directory, *tensor, expected));
       biases.push_back(tensor);
     }
@@ -90,12 +92,13 @@ Status SafetensorsExpertSource::AddExpert(const TensorDirectory& directory, Expe
               range);
   }
   for (size_t i = 0; i < biases.size(); ++i) {
-    // The row of BF16 goes into the upper half of its F32 part.
+    // A row of F32 fills its part; one of BF16 goes into the upper half.
     const RecordPart& part = i == 0 ? layout_.gate_up_bias : layout_.down_bias;
-    const uint64_t row_bytes = part.bytes / 2;
+    range.widen_biases[i] = biases[i]->dtype == Dtype::kBf16;
+    const uint64_t row_bytes = range.widen_biases[i] ? part.bytes / 2 : part.bytes;
     AddExtent({.file_idx = static_cast<uint32_t>(biases[i]->file_idx),
                .file_offset = biases[i]->offset + static_cast<uint64_t>(key.expert) * row_bytes,
-               .record_offset = part.offset + row_bytes,
+               .record_offset = part.offset + part.bytes - row_bytes,
                .bytes = row_bytes},
               range);
   }
@@ -189,7 +192,7 @@ size_t SafetensorsExpertSource::Reap(std::span<Completion> out, std::chrono::nan
     Read& read = reads_[read_idx];
     out[count] = {.tag = read.request.tag};
     if (read.failure.ok()) {
-      FinishRecord(read.request.slot.data);
+      FinishRecord(read.request);
       out[count].ready_bytes = layout_.record_bytes;
     } else {
       out[count].status = read.failure.WithContext(ToString(read.request.key));
@@ -227,10 +230,14 @@ void SafetensorsExpertSource::CancelParts(size_t read_idx) {
 }
 
 // What no part of the container holds: padding, and biases at their full width.
-void SafetensorsExpertSource::FinishRecord(std::byte* record) const {
+void SafetensorsExpertSource::FinishRecord(const ReadRequest& request) const {
+  std::byte* record = request.slot.data;
   for (const RecordPart& gap : padding_) std::memset(record + gap.offset, 0, gap.bytes);
-  for (const RecordPart& bias : {layout_.gate_up_bias, layout_.down_bias}) {
-    WidenInPlace(record + bias.offset, bias.bytes / sizeof(float));
+  const ExtentRange& range = experts_.at(request.key);
+  const RecordPart* const biases[] = {&layout_.gate_up_bias, &layout_.down_bias};
+  for (size_t i = 0; i < std::size(biases); ++i) {
+    if (!range.widen_biases[i]) continue;
+    WidenInPlace(record + biases[i]->offset, biases[i]->bytes / sizeof(float));
   }
 }
 

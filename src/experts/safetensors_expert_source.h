@@ -2,6 +2,7 @@
 // converted model can have, and the fallback of the faster ones.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <deque>
 #include <memory>
@@ -18,9 +19,9 @@
 namespace picchio {
 
 // Joins an expert's tensors into its record: each is read straight into its part of the slot, those
-// that follow each other in file and record in one read. Biases, which the container keeps as BF16
-// for all experts of a layer together, are read as rows and widened where they lie. Padding between
-// parts is zeroed. Ignores cuts. Owner thread only.
+// that follow each other in file and record in one read. Biases, which the container keeps for
+// all experts of a layer together, are read as rows; those of BF16 are widened where they lie.
+// Padding between parts is zeroed. Ignores cuts. Owner thread only.
 class SafetensorsExpertSource final : public ExpertSource {
  public:
   // `device` has the directory's files, in the same order; the directory is only needed here.
@@ -58,6 +59,7 @@ class SafetensorsExpertSource final : public ExpertSource {
   struct ExtentRange {
     uint32_t first = 0;
     uint32_t count = 0;
+    std::array<bool, 2> widen_biases{};  // gate_up's and down's: read as BF16.
   };
 
   // A record in flight. Its index and the number of the extent make the tag at the device.
@@ -83,7 +85,7 @@ class SafetensorsExpertSource final : public ExpertSource {
   void SubmitParts();
   void CompletePart(const DeviceCompletion& completion);
   void CancelParts(size_t read_idx);
-  void FinishRecord(std::byte* record) const;
+  void FinishRecord(const ReadRequest& request) const;
   std::optional<size_t> FindUnfinished(uint64_t tag) const;
 
   const std::unique_ptr<BlockDevice> device_;

@@ -215,6 +215,37 @@ TEST_F(SafetensorsExpertSourceTest, AnotherDtypeIsNamed) {
   EXPECT_THAT(Open(), Fails(Code::kCorrupt, "is I8 [770], expected U8 [770]"));
 }
 
+// As conversions of F32 and F16 checkpoints have them. One of the two matrices' biases stays BF16.
+TEST_F(SafetensorsExpertSourceTest, BiasesMayBeF32) {
+  UseLayout(TestLayout(PayloadKind::kMxfp4, RecordVersion::kV3, true));
+  const RecordPart part = layout_.down_bias;
+  const auto record = [&](ExpertKey key) {
+    std::vector<std::byte> bytes = TestRecord(key, layout_);
+    // Bits that no BF16 has.
+    for (uint64_t i = 0; i < part.bytes; i += 4) {
+      bytes[part.offset + i] = static_cast<std::byte>(i + static_cast<uint64_t>(key.expert));
+    }
+    return bytes;
+  };
+  for (const int layer : kMoeLayers) {
+    TestTensor& bias = Tensor(fmt::format("model.layers.{}.mlp.experts.down_proj_bias", layer));
+    bias.dtype = Dtype::kF32;
+    bias.bytes.clear();
+    for (int expert = 0; expert < kNumExperts; ++expert) {
+      const std::vector<std::byte> bytes = record({layer, expert});
+      bias.bytes.append(reinterpret_cast<const char*>(bytes.data()) + part.offset, part.bytes);
+    }
+  }
+  ASSERT_OK_AND_ASSIGN(const auto source, Open());
+  for (const int layer : kMoeLayers) {
+    for (int expert = 0; expert < kNumExperts; ++expert) {
+      std::vector<std::byte> memory;
+      EXPECT_OK(ReadOne(*source, {layer, expert}, memory).status);
+      EXPECT_EQ(memory, record({layer, expert}));
+    }
+  }
+}
+
 TEST_F(SafetensorsExpertSourceTest, BiasesAreCheckedToo) {
   UseLayout(TestLayout(PayloadKind::kMxfp4, RecordVersion::kV3, true));
   TestTensor& bias = Tensor("model.layers.1.mlp.experts.down_proj_bias");

@@ -9,8 +9,8 @@
 //   model.layers.{L}.mlp.experts.gate_up_proj.{E}           BF16: [rows, cols]
 //
 // and down_proj likewise. Biases stay where the checkpoint has them, one tensor for all experts of
-// a layer: model.layers.{L}.mlp.experts.gate_up_proj_bias, BF16 [num_experts, 2 *
-// intermediate_size].
+// a layer: model.layers.{L}.mlp.experts.gate_up_proj_bias, [num_experts, 2 * intermediate_size],
+// BF16 where the checkpoint has BF16, else F32.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct ExpertTensor {
 std::vector<ExpertTensor> ExpertTensors(const ExpertRecordLayout& layout, int layer, int expert);
 
 // The tensors with the biases of all experts of a layer: none where the layout has no biases.
-// `part` is where each record has its row, as F32.
+// `part` is where each record has its row, as F32. `dtype` is BF16; F32 may stand in its place.
 std::vector<ExpertTensor> ExpertBiasTensors(const ExpertRecordLayout& layout, int layer,
                                             int num_experts);
 
