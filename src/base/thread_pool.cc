@@ -4,41 +4,21 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
-#include <string>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
 #include "base/check.h"
+#include "base/cpu_quota.h"
 
 namespace picchio {
-namespace {
-
-// CPUs by the cgroup's quota over its period, or `cpus` where there is none. Reads the controllers
-// as containers show them, at the root of the cgroup file system; v2 first, then v1.
-int QuotaCpus(int cpus) {
-  double quota = -1;
-  double period = 0;
-  if (std::ifstream v2("/sys/fs/cgroup/cpu.max"); v2) {
-    std::string first;
-    if (v2 >> first >> period && first != "max") quota = std::atof(first.c_str());
-  } else {
-    std::ifstream("/sys/fs/cgroup/cpu/cpu.cfs_quota_us") >> quota;
-    std::ifstream("/sys/fs/cgroup/cpu/cpu.cfs_period_us") >> period;
-  }
-  if (quota <= 0 || period <= 0) return cpus;
-  return std::min(cpus, static_cast<int>(std::ceil(quota / period)));
-}
-
-}  // namespace
-
 int UsableCpus() {
   int cpus = static_cast<int>(std::thread::hardware_concurrency());
   cpu_set_t mask;
   if (sched_getaffinity(0, sizeof(mask), &mask) == 0) cpus = CPU_COUNT(&mask);
-  return std::max(1, QuotaCpus(cpus));
+  const double quota = std::ceil(CpuQuota().value_or(cpus));
+  return std::max(1, quota < cpus ? static_cast<int>(quota) : cpus);
 }
 
 void EnableDenormals() {
@@ -76,19 +56,21 @@ void ThreadPool::ParallelFor(size_t n, size_t grain, FunctionRef<void(size_t, si
   if (n == 0) return;
   const Loop loop{&body, n, grain};
   next_.store(0, std::memory_order_relaxed);
-  if (workers_.empty() || n <= grain) {
+  // A piece for each that is woken, and one for this thread.
+  const size_t helpers = std::min(workers_.size(), (n - 1) / grain);
+  if (helpers == 0) {
     RunPieces(loop, 0);
     return;
   }
   {
     const std::lock_guard lock(mutex_);
     loop_ = loop;
-    ++generation_;
-    running_ = static_cast<int>(workers_.size());
+    wanted_ = helpers;
   }
-  start_.notify_all();
+  for (size_t i = 0; i < helpers; ++i) start_.notify_one();
   RunPieces(loop, 0);
   std::unique_lock lock(mutex_);
+  wanted_ = 0;  // All pieces are taken: who has not come by now need not.
   done_.wait(lock, [this] { return running_ == 0; });
 }
 
@@ -102,22 +84,17 @@ void ThreadPool::RunPieces(const Loop& loop, int thread_idx) {
 
 void ThreadPool::Work(int thread_idx) {
   EnableDenormals();
-  uint64_t seen = 0;
+  std::unique_lock lock(mutex_);
   while (true) {
-    Loop loop;
-    {
-      std::unique_lock lock(mutex_);
-      start_.wait(lock, [&] { return stop_ || generation_ != seen; });
-      if (stop_) return;
-      seen = generation_;
-      loop = loop_;
-    }
+    start_.wait(lock, [this] { return stop_ || wanted_ > 0; });
+    if (stop_) return;
+    --wanted_;
+    ++running_;
+    const Loop loop = loop_;
+    lock.unlock();
     RunPieces(loop, thread_idx);
-    {
-      const std::lock_guard lock(mutex_);
-      if (--running_ > 0) continue;
-    }
-    done_.notify_one();
+    lock.lock();
+    if (--running_ == 0) done_.notify_one();
   }
 }
 

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
-#include <cstdint>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -13,13 +12,14 @@
 
 namespace picchio {
 
-// The number of CPUs that this process may use: its affinity mask and its cgroup's CPU quota,
-// whichever is less; at least 1.
+// The number of CPUs that this process may use: its affinity mask or its control groups' CPU quota
+// (cpu_quota.h), whichever is less; at least 1.
 int UsableCpus();
 
 // Runs loops on `num_threads` threads, the calling one among them. Every thread of the team
 // computes with denormals (FTZ and DAZ cleared), as the arithmetic contract asks. Idle threads
-// sleep. ParallelFor is called by one thread at a time and not from within a loop.
+// sleep; a loop wakes no more of them than it has pieces. ParallelFor is called by one thread at a
+// time and not from within a loop.
 class ThreadPool {
  public:
   explicit ThreadPool(int num_threads);
@@ -50,10 +50,10 @@ class ThreadPool {
   std::mutex mutex_;
   std::condition_variable start_;
   std::condition_variable done_;
-  Loop loop_{};              // Guarded by mutex_.
-  uint64_t generation_ = 0;  // Guarded by mutex_; one more for every loop.
-  int running_ = 0;          // Guarded by mutex_; workers that are still in the current loop.
-  bool stop_ = false;        // Guarded by mutex_.
+  Loop loop_{};         // Guarded by mutex_, as is what follows.
+  size_t wanted_ = 0;   // Workers that may still join the current loop.
+  size_t running_ = 0;  // Workers that have, and are still in it.
+  bool stop_ = false;
 };
 
 // Clears flush-to-zero and denormals-are-zero for the calling thread.

@@ -1,7 +1,16 @@
 #include "base/thread_pool.h"
 
+#include <sys/resource.h>
+
+#include <atomic>
+#include <chrono>
 #include <limits>
 #include <numeric>
+#include <thread>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include "support/test_support.h"
 
@@ -37,13 +46,81 @@ TEST(ThreadPool, ManyShortLoops) {
   EXPECT_EQ(sum, 5000 * 6);
 }
 
+// Waits of the process that made a thread give up its CPU.
+long VoluntarySwitches() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_nvcsw;
+}
+
+// Of two pieces one is the caller's: the other fourteen workers sleep on.
+TEST(ThreadPool, WakesNoMoreThreadsThanThereArePieces) {
+  constexpr int kLoops = 500;
+  ThreadPool pool(16);
+  pool.ParallelFor(16, 1, [](size_t, size_t, int) {});
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // Until all are asleep.
+  const long before = VoluntarySwitches();
+  for (int i = 0; i < kLoops; ++i) pool.ParallelFor(2, 1, [](size_t, size_t, int) {});
+  EXPECT_LT(VoluntarySwitches() - before, 7 * kLoops);
+}
+
+// Sets FTZ and DAZ, which threads inherit, for as long as it lives.
+class WithoutDenormals {
+ public:
+#if defined(__x86_64__)
+  WithoutDenormals() { _mm_setcsr(saved_ | 0x8040); }
+  ~WithoutDenormals() { _mm_setcsr(saved_); }
+
+ private:
+  const unsigned saved_ = _mm_getcsr();
+#elif defined(__aarch64__)
+  WithoutDenormals() { Set(saved_ | uint64_t{1} << 24); }
+  ~WithoutDenormals() { Set(saved_); }
+
+ private:
+  static uint64_t Get() {
+    uint64_t fpcr;
+    asm volatile("mrs %0, fpcr" : "=r"(fpcr));
+    return fpcr;
+  }
+  static void Set(uint64_t fpcr) { asm volatile("msr fpcr, %0" ::"r"(fpcr)); }
+
+  const uint64_t saved_ = Get();
+#endif
+};
+
+struct Denormals {
+  float taken = 0;  // A denormal times two.
+  float made = 0;   // The least normal by two.
+
+  void Compute() {
+    volatile float smallest = std::numeric_limits<float>::denorm_min();
+    volatile float normal = std::numeric_limits<float>::min();
+    taken = smallest * 2;
+    made = normal / 2;
+  }
+};
+
 TEST(ThreadPool, EveryThreadComputesWithDenormals) {
+  const WithoutDenormals without;
+  Denormals flushed;
+  flushed.Compute();
+  ASSERT_EQ(flushed.taken, 0.0F);
+  ASSERT_EQ(flushed.made, 0.0F);
+
   ThreadPool pool(2);
-  std::vector<float> halves(64);
-  volatile float smallest = std::numeric_limits<float>::denorm_min();
-  pool.ParallelFor(halves.size(), 1,
-                   [&](size_t begin, size_t, int) { halves[begin] = smallest * 2; });
-  for (const float half : halves) EXPECT_GT(half, 0.0F);
+  std::atomic<int> started{0};
+  std::vector<Denormals> of_thread(2);
+  pool.ParallelFor(2, 1, [&](size_t, size_t, int thread) {
+    of_thread[static_cast<size_t>(thread)].Compute();
+    // Each of the two takes one piece.
+    ++started;
+    while (started < 2) std::this_thread::yield();
+  });
+  for (const Denormals& kept : of_thread) {
+    EXPECT_GT(kept.taken, 0.0F);
+    EXPECT_GT(kept.made, 0.0F);
+  }
 }
 
 TEST(UsableCpus, IsAtLeastOne) { EXPECT_GE(UsableCpus(), 1); }
