@@ -49,7 +49,104 @@ class Loader {
       known_.insert(tensor.name);
   }
 
-  // Finds a tensor, checks what can be checked without its data and makes room for it.
+  // Finds the tensors, checks what can be checked without their data and decides how each is kept.
+  Status PlanAll(const ModelConfig& config, bool expert_biases) {
+    for (const ExpectedTensor& expected : ExpectedDenseTensors(config)) {
+      if (expected.tensor_class == TensorClass::kExpertBias && !expert_biases) continue;
+      PICCHIO_RETURN_IF_ERROR(Plan(expected));
+    }
+    return RefuseStrangers();
+  }
+
+  uint64_t planned_bytes() const {
+    uint64_t bytes = 0;
+    for (const Placement& placement : placements_) bytes += placement.bytes();
+    return bytes;
+  }
+
+  Status Allocate() {
+    for (Placement& placement : placements_) {
+      auto buffer = AlignedBuffer::Allocate(placement.bytes(), 64);
+      if (!buffer.has_value()) {
+        return buffer.error().WithContext("tensor " + placement.entry->name);
+      }
+      placement.data = memory_.emplace_back(std::move(buffer).value()).data();
+    }
+    return Status::Ok();
+  }
+
+  Status ReadAll(ThreadPool& pool) {
+    const std::vector<Piece> pieces = Pieces();
+    std::mutex mutex;
+    Status status;             // Guarded by mutex.
+    size_t failed = SIZE_MAX;  // The piece that it is of: of several the first, whoever was faster.
+    pool.ParallelFor(pieces.size(), 1, [&](size_t begin, size_t end, int) {
+      for (size_t i = begin; i < end; ++i) {
+        Status of_piece = ReadPiece(pieces[i]);
+        if (of_piece.ok()) continue;
+        const std::lock_guard lock(mutex);
+        if (i < failed) {
+          failed = i;
+          status = std::move(of_piece);
+        }
+      }
+    });
+    return status;
+  }
+
+  WeightMatrix Matrix(const std::string& name) const {
+    const Kept& kept = kept_.at(name);
+    const std::byte* data = placements_[kept.data].data;
+    switch (kept.dtype) {
+      case Dtype::kBf16:
+        return Bf16Matrix{reinterpret_cast<const uint16_t*>(data), kept.rows, kept.cols};
+      case Dtype::kI8:
+        return Int8Matrix{reinterpret_cast<const int8_t*>(data),
+                          reinterpret_cast<const float*>(placements_[kept.scales].data), kept.rows,
+                          kept.cols};
+      default:
+        return F32Matrix{reinterpret_cast<const float*>(data), kept.rows, kept.cols};
+    }
+  }
+
+  // Null where the config has no such vector.
+  const float* Vector(const std::string& name) const {
+    const auto found = kept_.find(name);
+    if (found == kept_.end()) return nullptr;
+    return reinterpret_cast<const float*>(placements_[found->second.data].data);
+  }
+
+  Linear Projection(const std::string& name) const {
+    return {Matrix(name + ".weight"), Vector(name + ".bias")};
+  }
+
+  std::vector<AlignedBuffer> TakeMemory() { return std::move(memory_); }
+
+ private:
+  // A tensor of the files, and where it goes.
+  struct Placement {
+    const TensorEntry* entry;
+    Dtype kept;
+    std::byte* data = nullptr;  // Once allocated.
+
+    uint64_t elements() const { return entry->bytes / DtypeBytes(entry->dtype); }
+    uint64_t bytes() const { return elements() * DtypeBytes(kept); }
+  };
+  struct Kept {
+    Dtype dtype = Dtype::kF32;  // kBf16, kF32 or kI8.
+    size_t data = 0;            // Index into placements_.
+    size_t scales = 0;          // Likewise, of kI8.
+    uint64_t rows = 0;
+    uint64_t cols = 0;
+  };
+  struct Piece {
+    const TensorEntry* entry;
+    Dtype kept;
+    std::byte* out;  // Of its first element.
+    uint64_t first;
+    uint64_t count;
+  };
+
   Status Plan(const ExpectedTensor& expected) {
     PICCHIO_ASSIGN_OR_RETURN(const TensorEntry* entry, tensors_.Get(expected.name));
     PICCHIO_RETURN_IF_ERROR(CheckShape(*entry, expected.shape));
@@ -65,14 +162,13 @@ class Loader {
       PICCHIO_RETURN_IF_ERROR(CheckShape(*scales, {{expected.shape[0]}}));
       if (scales->dtype != Dtype::kF32) return WrongType(*scales, "F32");
       known_.insert(scales_name);
-      PICCHIO_ASSIGN_OR_RETURN(std::byte * data, Place(*scales, Dtype::kF32));
-      kept.scales = reinterpret_cast<const float*>(data);
+      kept.scales = Place(*scales, Dtype::kF32);
     } else if (!IsFloat(entry->dtype)) {
       return WrongType(*entry, expected.quantizable ? "BF16, F32, F16 or I8" : "BF16, F32 or F16");
     } else {
       kept.dtype = matrix && entry->dtype == Dtype::kBf16 ? Dtype::kBf16 : Dtype::kF32;
     }
-    PICCHIO_ASSIGN_OR_RETURN(kept.data, Place(*entry, kept.dtype));
+    kept.data = Place(*entry, kept.dtype);
     kept_.emplace(expected.name, kept);
     return Status::Ok();
   }
@@ -86,65 +182,6 @@ class Loader {
     return Status::Ok();
   }
 
-  Status ReadAll(ThreadPool& pool) {
-    std::mutex mutex;
-    Status status;             // Guarded by mutex.
-    size_t failed = SIZE_MAX;  // The piece that it is of: of several the first, whoever was faster.
-    pool.ParallelFor(pieces_.size(), 1, [&](size_t begin, size_t end, int) {
-      for (size_t i = begin; i < end; ++i) {
-        Status of_piece = ReadPiece(pieces_[i]);
-        if (of_piece.ok()) continue;
-        const std::lock_guard lock(mutex);
-        if (i < failed) {
-          failed = i;
-          status = std::move(of_piece);
-        }
-      }
-    });
-    return status;
-  }
-
-  WeightMatrix Matrix(const std::string& name) const {
-    const Kept& kept = kept_.at(name);
-    switch (kept.dtype) {
-      case Dtype::kBf16:
-        return Bf16Matrix{reinterpret_cast<const uint16_t*>(kept.data), kept.rows, kept.cols};
-      case Dtype::kI8:
-        return Int8Matrix{reinterpret_cast<const int8_t*>(kept.data), kept.scales, kept.rows,
-                          kept.cols};
-      default:
-        return F32Matrix{reinterpret_cast<const float*>(kept.data), kept.rows, kept.cols};
-    }
-  }
-
-  // Null where the config has no such vector.
-  const float* Vector(const std::string& name) const {
-    const auto found = kept_.find(name);
-    return found == kept_.end() ? nullptr : reinterpret_cast<const float*>(found->second.data);
-  }
-
-  Linear Projection(const std::string& name) const {
-    return {Matrix(name + ".weight"), Vector(name + ".bias")};
-  }
-
-  std::vector<AlignedBuffer> TakeMemory() { return std::move(memory_); }
-
- private:
-  struct Kept {
-    Dtype dtype = Dtype::kF32;  // kBf16, kF32 or kI8.
-    std::byte* data = nullptr;
-    const float* scales = nullptr;
-    uint64_t rows = 0;
-    uint64_t cols = 0;
-  };
-  struct Piece {
-    const TensorEntry* entry;
-    Dtype kept;
-    std::byte* out;  // Of its first element.
-    uint64_t first;
-    uint64_t count;
-  };
-
   Status CheckShape(const TensorEntry& entry, std::span<const uint64_t> shape) const {
     if (std::ranges::equal(entry.shape, shape)) return Status::Ok();
     return Error(Code::kCorrupt, "{}: the tensor {} has the shape {}, config.json asks for {}",
@@ -157,17 +194,23 @@ class Loader {
                  tensors_.file_name(entry.file_idx), entry.name, DtypeName(entry.dtype), expected);
   }
 
-  Result<std::byte*> Place(const TensorEntry& entry, Dtype kept) {
-    const uint64_t elements = entry.bytes / DtypeBytes(entry.dtype);
-    auto buffer = AlignedBuffer::Allocate(elements * DtypeBytes(kept), 64);
-    if (!buffer.has_value()) return buffer.error().WithContext("tensor " + entry.name);
-    std::byte* data = memory_.emplace_back(std::move(buffer).value()).data();
-    const uint64_t step = kPieceBytes / DtypeBytes(kept);
-    for (uint64_t first = 0; first < elements; first += step) {
-      pieces_.push_back(
-          {&entry, kept, data + first * DtypeBytes(kept), first, std::min(step, elements - first)});
+  size_t Place(const TensorEntry& entry, Dtype kept) {
+    placements_.push_back({&entry, kept});
+    return placements_.size() - 1;
+  }
+
+  std::vector<Piece> Pieces() const {
+    std::vector<Piece> pieces;
+    for (const Placement& placement : placements_) {
+      const uint64_t width = DtypeBytes(placement.kept);
+      const uint64_t step = kPieceBytes / width;
+      const uint64_t elements = placement.elements();
+      for (uint64_t first = 0; first < elements; first += step) {
+        pieces.push_back({placement.entry, placement.kept, placement.data + first * width, first,
+                          std::min(step, elements - first)});
+      }
     }
-    return data;
+    return pieces;
   }
 
   Status ReadPiece(const Piece& piece) const {
@@ -191,20 +234,24 @@ class Loader {
   const TensorDirectory& tensors_;
   std::unordered_set<std::string> known_;
   std::unordered_map<std::string, Kept> kept_;
-  std::vector<Piece> pieces_;
+  std::vector<Placement> placements_;
   std::vector<AlignedBuffer> memory_;
 };
 
 }  // namespace
 
+Result<uint64_t> DenseWeightBytes(const TensorDirectory& tensors, const ModelConfig& config,
+                                  bool expert_biases) {
+  Loader loader(tensors, config);
+  PICCHIO_RETURN_IF_ERROR(loader.PlanAll(config, expert_biases));
+  return loader.planned_bytes();
+}
+
 Result<DenseWeights> LoadDenseWeights(const TensorDirectory& tensors, const ModelConfig& config,
                                       bool expert_biases, ThreadPool& pool) {
   Loader loader(tensors, config);
-  for (const ExpectedTensor& expected : ExpectedDenseTensors(config)) {
-    if (expected.tensor_class == TensorClass::kExpertBias && !expert_biases) continue;
-    PICCHIO_RETURN_IF_ERROR(loader.Plan(expected));
-  }
-  PICCHIO_RETURN_IF_ERROR(loader.RefuseStrangers());
+  PICCHIO_RETURN_IF_ERROR(loader.PlanAll(config, expert_biases));
+  PICCHIO_RETURN_IF_ERROR(loader.Allocate());
   PICCHIO_RETURN_IF_ERROR(loader.ReadAll(pool));
 
   DenseWeights weights;

@@ -62,4 +62,9 @@ struct DenseWeights {
 Result<DenseWeights> LoadDenseWeights(const TensorDirectory& tensors, const ModelConfig& config,
                                       bool expert_biases, ThreadPool& pool);
 
+// DenseWeights::bytes of what LoadDenseWeights would load, without reading or allocating any of it.
+// Fails as that does with kNotFound, and with kCorrupt for all but values.
+Result<uint64_t> DenseWeightBytes(const TensorDirectory& tensors, const ModelConfig& config,
+                                  bool expert_biases);
+
 }  // namespace picchio

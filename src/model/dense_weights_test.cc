@@ -23,7 +23,12 @@ class DenseWeightsTest : public testing::Test {
   Result<DenseWeights> Load() {
     const TemporaryFolder folder;
     const TensorDirectory tensors = set_.Write(folder);
-    return LoadDenseWeights(tensors, fixture_.config, true, pool_);
+    PICCHIO_ASSIGN_OR_RETURN(DenseWeights weights,
+                             LoadDenseWeights(tensors, fixture_.config, true, pool_));
+    PICCHIO_ASSIGN_OR_RETURN(const uint64_t planned,
+                             DenseWeightBytes(tensors, fixture_.config, true));
+    EXPECT_EQ(planned, weights.bytes);
+    return weights;
   }
 };
 
@@ -92,6 +97,32 @@ TEST_F(DenseWeightsTest, GptOssHasBiasesAndSinks) {
   EXPECT_EQ(without.layers[3].gate_up_biases, nullptr);
   EXPECT_THAT(LoadDenseWeights(tensors, fixture.config, true, pool_),
               Fails(Code::kNotFound, "model.layers.0.mlp.experts.gate_up_proj_bias"));
+
+  // And not counted either.
+  ASSERT_OK_AND_ASSIGN(const uint64_t with_biases,
+                       DenseWeightBytes(fixture.tensors, fixture.config, true));
+  EXPECT_EQ(with_biases, weights.bytes);
+  ASSERT_OK_AND_ASSIGN(const uint64_t without_biases,
+                       DenseWeightBytes(fixture.tensors, fixture.config, false));
+  EXPECT_EQ(without_biases, without.bytes);
+  const uint64_t expert_floats =
+      uint64_t{2} * fixture.config.moe_intermediate_size + fixture.config.hidden_size;
+  EXPECT_EQ(with_biases - without_biases, uint64_t{fixture.config.num_moe_layers()} *
+                                              fixture.config.num_experts * expert_floats * 4);
+  EXPECT_THAT(DenseWeightBytes(tensors, fixture.config, true),
+              Fails(Code::kNotFound, "model.layers.0.mlp.experts.gate_up_proj_bias"));
+}
+
+// Of a matrix twice as much as it takes in the file, by hand.
+TEST_F(DenseWeightsTest, BytesOfWideMatrices) {
+  ASSERT_OK_AND_ASSIGN(const DenseWeights narrow, Load());
+  const uint64_t elements = set_[kQ].bytes.size() / 2;
+  set_[kQ].dtype = Dtype::kF16;
+  for (uint16_t& bits : set_[kQ].as<uint16_t>()) bits = 0x3c00;  // 1
+  const std::vector<float> gate = Widened(set_[kGate]);
+  set_[kGate] = F32Tensor(set_[kGate].shape, gate);
+  ASSERT_OK_AND_ASSIGN(const DenseWeights wide, Load());
+  EXPECT_EQ(wide.bytes, narrow.bytes + 2 * elements + 2 * gate.size());
 }
 
 TEST_F(DenseWeightsTest, OtherFloatTypesAreWidened) {

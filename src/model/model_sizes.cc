@@ -45,20 +45,4 @@ ModelSizes SizesOf(const ModelConfig& config) {
   return sizes;
 }
 
-uint64_t DenseBytes(const ModelConfig& config, bool dense_int8, bool head_int8) {
-  uint64_t bytes = 0;
-  for (const ExpectedTensor& tensor : ExpectedDenseTensors(config)) {
-    const bool head =
-        tensor.tensor_class == TensorClass::kEmbedding || tensor.tensor_class == TensorClass::kHead;
-    if (tensor.quantizable && (head ? head_int8 : dense_int8)) {
-      bytes += Elements(tensor) + tensor.shape[0] * sizeof(float);
-    } else if (tensor.shape.size() == 2 && tensor.tensor_class != TensorClass::kExpertBias) {
-      bytes += Elements(tensor) * 2;
-    } else {
-      bytes += Elements(tensor) * sizeof(float);
-    }
-  }
-  return bytes;
-}
-
 }  // namespace picchio

@@ -23,9 +23,4 @@ struct ModelSizes {
 
 ModelSizes SizesOf(const ModelConfig& config);
 
-// Bytes of the dense tensors as a converted model keeps them in memory: matrices of products BF16,
-// or with `dense_int8` one byte an element and an F32 scale a row; embedding and head alike with
-// `head_int8`; the router BF16; norms, biases and sinks F32.
-uint64_t DenseBytes(const ModelConfig& config, bool dense_int8, bool head_int8);
-
 }  // namespace picchio

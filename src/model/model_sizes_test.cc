@@ -35,23 +35,5 @@ TEST(ModelSizes, AreThePublishedOnes) {
   EXPECT_NEAR(static_cast<double>(big.active_parameters), 22e9, 0.5e9);
 }
 
-TEST(ModelSizes, DenseBytesByHand) {
-  ModelConfig config;
-  config.vocab_size = 10;
-  config.hidden_size = 4;
-  config.num_hidden_layers = 1;
-  config.num_attention_heads = 2;
-  config.num_key_value_heads = 1;
-  config.head_dim = 2;
-  config.num_experts = 3;
-  config.experts_per_token = 1;
-  config.moe_intermediate_size = 2;
-  config.layers.resize(1);
-  // Embedding, head 40 each; q, o 16 each; k, v 8 each; router 12; three norms of 4.
-  EXPECT_EQ(DenseBytes(config, false, false), 2u * (80 + 48 + 12) + 4 * 12);
-  EXPECT_EQ(DenseBytes(config, true, false), 2u * (80 + 12) + 48 + 4 * (4 + 2 + 2 + 4) + 4 * 12);
-  EXPECT_EQ(DenseBytes(config, false, true), 2u * (48 + 12) + 80 + 4 * 20 + 4 * 12);
-}
-
 }  // namespace
 }  // namespace picchio

@@ -9,7 +9,7 @@
 #include "experts/safetensors_expert_source.h"
 #include "experts/slot_arena.h"
 #include "io/buffered_device.h"
-#include "model/model_sizes.h"
+#include "model/dense_weights.h"
 
 namespace picchio {
 namespace {
@@ -24,25 +24,6 @@ Result<ExpertRecordLayout> LayoutOf(const ModelFolder& folder) {
 }
 
 bool CarriesBiases(const ExpertRecordLayout& layout) { return layout.down_bias.bytes > 0; }
-
-bool IsInt8(const TensorDirectory& tensors, const char* name) {
-  const TensorEntry* tensor = tensors.Find(name);
-  return tensor != nullptr && tensor->dtype == Dtype::kI8;
-}
-
-MemoryDemand DemandOf(const ModelFolder& folder, const ExpertRecordLayout& layout,
-                      const ForwardPass::Options& forward, int num_threads) {
-  const ModelSizes sizes = SizesOf(folder.config);
-  return {.dense_bytes = DenseBytes(
-              folder.config, IsInt8(folder.tensors, "model.layers.0.self_attn.q_proj.weight"),
-              IsInt8(folder.tensors, "model.embed_tokens.weight")),
-          .working_bytes = ForwardPass::WorkingBytes(folder.config, layout, forward, num_threads),
-          .max_context = folder.config.max_position_embeddings,
-          .slot_bytes = SlotArena::StrideFor(layout.record_bytes),
-          .num_moe_layers = folder.config.num_moe_layers(),
-          .num_records = sizes.num_expert_records,
-          .records_per_token = sizes.records_per_token};
-}
 
 // The files with what stays in memory: all but the experts' own.
 Result<TensorDirectory> OpenDense(const ModelFolder& folder) {
@@ -87,16 +68,21 @@ Result<std::unique_ptr<Engine>> Engine::Open(const Path& path, const EngineOptio
   const int num_threads = options.num_threads > 0 ? options.num_threads : UsableCpus();
   const ForwardPass::Options forward{.max_rows = options.prefill_span, .compute = options.compute};
   PICCHIO_ASSIGN_OR_RETURN(const ExpertRecordLayout layout, LayoutOf(model));
+  PICCHIO_ASSIGN_OR_RETURN(const TensorDirectory dense, OpenDense(model));
+  PICCHIO_ASSIGN_OR_RETURN(const uint64_t dense_bytes,
+                           DenseWeightBytes(dense, model.config, !CarriesBiases(layout)));
+  const MemoryDemand demand =
+      DemandOf(model.config, dense_bytes,
+               ForwardPass::WorkingBytes(model.config, layout, forward, num_threads),
+               SlotArena::StrideFor(layout.record_bytes));
   PICCHIO_ASSIGN_OR_RETURN(const MemoryInfo memory, ReadMemoryInfo());
-  PICCHIO_ASSIGN_OR_RETURN(engine->memory_, PlanMemory(
-                                                DemandOf(model, layout, forward, num_threads),
-                                                [&](uint32_t context) {
-                                                  return KvCache::BytesFor(model.config, context);
-                                                },
-                                                options.memory, memory));
+  PICCHIO_ASSIGN_OR_RETURN(
+      engine->memory_,
+      PlanMemory(
+          demand, [&](uint32_t context) { return KvCache::BytesFor(model.config, context); },
+          options.memory, memory));
 
   engine->pool_ = std::make_unique<ThreadPool>(num_threads);
-  PICCHIO_ASSIGN_OR_RETURN(const TensorDirectory dense, OpenDense(model));
   PICCHIO_ASSIGN_OR_RETURN(
       engine->model_, Model::Open(dense, model.config, !CarriesBiases(layout), *engine->pool_));
   PICCHIO_ASSIGN_OR_RETURN(std::unique_ptr<ExpertSource> source,
