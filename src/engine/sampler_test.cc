@@ -55,6 +55,7 @@ int32_t BruteForce(std::vector<float> logits, size_t vocabulary, const SamplingP
     ranked.resize(std::min(ranked.size(), static_cast<size_t>(params.top_k)));
   }
   std::vector<long double> w;
+  w.reserve(ranked.size());
   for (size_t id : ranked) w.push_back(std::exp((l[id] - l[ranked[0]]) / params.temperature));
   const auto total = [&] { return std::accumulate(w.begin(), w.end(), 0.0L); };
   if (params.top_p < 1) {

@@ -31,7 +31,7 @@ inline Json TinyTokenizer() {
       {"o", "r"}, {space + "w", "or"}, {"l", "d"},   {space + "wor", "ld"}};
   for (const auto& [left, right] : pairs) {
     vocab[left + right] = vocab.size();
-    merges.push_back(left + " " + right);
+    merges.push_back(fmt::format("{} {}", left, right));
   }
   const auto added = [](const char* content, int id, bool special) {
     return Json{{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
