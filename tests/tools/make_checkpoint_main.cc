@@ -2,15 +2,18 @@
 // disk's speed: for measuring conversions without a download. The text such a model writes is
 // noise.
 //
-//   make_checkpoint OUT_DIR qwen3|gpt-oss GIGABYTES [SEED]
+//   make_checkpoint OUT_DIR KIND GIGABYTES [SEED]
 //
-// Qwen3-30B-A3B's or gpt-oss-20b's shape, with as many layers as the size asks for (at least one).
+// qwen3 and gpt-oss have Qwen3-30B-A3B's and gpt-oss-20b's shape, with as many layers as the size
+// asks for (at least one); tiny-qwen3 and tiny-gpt-oss are the same with every other size small.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/atomic_file.h"
@@ -27,9 +30,43 @@ namespace {
 constexpr uint64_t kShardBytes = 4'000'000'000;
 constexpr size_t kNoiseBytes = 32_MiB;
 
-std::string ConfigText(bool gpt_oss, uint32_t layers) {
+struct Kind {
+  bool gpt_oss = false;
+  bool tiny = false;
+};
+
+std::optional<Kind> KindOf(std::string_view name) {
+  for (const bool gpt_oss : {false, true}) {
+    for (const bool tiny : {false, true}) {
+      const std::string_view family = gpt_oss ? "gpt-oss" : "qwen3";
+      if (name == fmt::format("{}{}", tiny ? "tiny-" : "", family)) return Kind{gpt_oss, tiny};
+    }
+  }
+  return std::nullopt;
+}
+
+// MXFP4 asks for multiples of 32.
+void Shrink(Json& config) {
+  config["hidden_size"] = 64;
+  config["head_dim"] = 16;
+  config["num_attention_heads"] = 4;
+  config["num_key_value_heads"] = 2;
+  config["vocab_size"] = 256;
+  config["eos_token_id"] = 255;
+  for (const char* size : {"intermediate_size", "moe_intermediate_size"}) {
+    if (config.contains(size)) config[size] = 32;
+  }
+  for (const char* experts : {"num_experts", "num_local_experts"}) {
+    if (config.contains(experts)) config[experts] = 8;
+  }
+  for (const char* id : {"bos_token_id", "pad_token_id"}) {
+    if (config.contains(id)) config[id] = 254;
+  }
+}
+
+std::string ConfigText(Kind kind, uint32_t layers) {
   Json config;
-  if (gpt_oss) {
+  if (kind.gpt_oss) {
     Json types = Json::array();
     for (uint32_t i = 0; i < layers; ++i) {
       types.push_back(i % 2 == 0 ? "sliding_attention" : "full_attention");
@@ -95,6 +132,7 @@ std::string ConfigText(bool gpt_oss, uint32_t layers) {
               {"use_sliding_window", false},
               {"vocab_size", 151936}};
   }
+  if (kind.tiny) Shrink(config);
   return config.dump(2) + "\n";
 }
 
@@ -162,10 +200,10 @@ class Writer {
   std::mt19937_64 random_;
 };
 
-Status Make(const Path& folder, bool gpt_oss, uint64_t bytes, uint64_t seed) {
+Status Make(const Path& folder, Kind kind, uint64_t bytes, uint64_t seed) {
   const auto tensors_of = [&](uint32_t layers) -> Result<std::vector<ExpectedTensor>> {
     PICCHIO_ASSIGN_OR_RETURN(const ModelConfig config,
-                             ModelConfig::Parse(ConfigText(gpt_oss, layers), "config.json"));
+                             ModelConfig::Parse(ConfigText(kind, layers), "config.json"));
     return ExpectedCheckpointTensors(config);
   };
   const auto size_of = [&](const std::vector<ExpectedTensor>& tensors) {
@@ -183,7 +221,7 @@ Status Make(const Path& folder, bool gpt_oss, uint64_t bytes, uint64_t seed) {
 
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  PICCHIO_RETURN_IF_ERROR(WriteFileAtomically(folder / "config.json", ConfigText(gpt_oss, layers)));
+  PICCHIO_RETURN_IF_ERROR(WriteFileAtomically(folder / "config.json", ConfigText(kind, layers)));
   std::vector<std::vector<const ExpectedTensor*>> shards(1);
   uint64_t shard_bytes = 0;
   for (const ExpectedTensor& tensor : tensors) {
@@ -212,14 +250,15 @@ Status Make(const Path& folder, bool gpt_oss, uint64_t bytes, uint64_t seed) {
 }  // namespace picchio
 
 int main(int argc, char** argv) {
-  const std::string kind = argc > 2 ? argv[2] : "";
-  if (argc < 4 || (kind != "qwen3" && kind != "gpt-oss")) {
-    std::fputs("usage: make_checkpoint OUT_DIR qwen3|gpt-oss GIGABYTES [SEED]\n", stderr);
+  const auto kind = picchio::KindOf(argc > 2 ? argv[2] : "");
+  if (argc < 4 || !kind.has_value()) {
+    std::fputs("usage: make_checkpoint OUT_DIR [tiny-]qwen3|[tiny-]gpt-oss GIGABYTES [SEED]\n",
+               stderr);
     return 2;
   }
   const auto bytes = static_cast<uint64_t>(std::atof(argv[3]) * 1e9);
   const uint64_t seed = argc > 4 ? std::strtoull(argv[4], nullptr, 10) : 1;
-  const picchio::Status made = picchio::Make(argv[1], kind == "gpt-oss", bytes, seed);
+  const picchio::Status made = picchio::Make(argv[1], *kind, bytes, seed);
   if (made.ok()) return 0;
   std::fprintf(stderr, "make_checkpoint: %s\n", made.message().c_str());
   return 1;
