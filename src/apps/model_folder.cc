@@ -1,10 +1,12 @@
 #include "apps/model_folder.h"
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "base/hash.h"
 #include "format/dtype.h"
 #include "format/printable.h"
 
@@ -92,11 +94,39 @@ Result<TensorDirectory> OpenTensors(const Path& folder, const Manifest& manifest
   return tensors;
 }
 
+// The text of a file that comes along with the model, checked against the manifest; nothing where
+// the manifest does not list it, whatever lies in the folder.
+Result<std::optional<std::string>> ReadCompanion(const Path& folder, const Manifest& manifest,
+                                                 std::string_view name) {
+  for (const ManifestFile& listed : manifest.files) {
+    if (listed.name != name) continue;
+    PICCHIO_ASSIGN_OR_RETURN(std::string text, ReadFileToString(folder / name, listed.bytes));
+    if (Sha256Of(text) != listed.sha256) {
+      return Error(Code::kCorrupt,
+                   "{} is not the file that the manifest lists: restore it, or convert again",
+                   PathText(folder / name));
+    }
+    return std::optional(std::move(text));
+  }
+  return std::optional<std::string>();
+}
+
 Result<ModelFolder> OpenModelFolder(const Path& folder) {
   PICCHIO_ASSIGN_OR_RETURN(Manifest manifest, LoadModelManifest(folder));
-  PICCHIO_ASSIGN_OR_RETURN(ModelConfig config, ModelConfig::Load(folder));
-  PICCHIO_ASSIGN_OR_RETURN(GenerationConfig generation,
-                           GenerationConfig::Load(folder, config.vocab_size));
+  PICCHIO_ASSIGN_OR_RETURN(const auto config_text, ReadCompanion(folder, manifest, "config.json"));
+  if (!config_text) return Error(Code::kCorrupt, "the manifest lists no config.json");
+  PICCHIO_ASSIGN_OR_RETURN(ModelConfig config,
+                           ModelConfig::Parse(*config_text, PathText(folder / "config.json")));
+  PICCHIO_ASSIGN_OR_RETURN(const auto generation_text,
+                           ReadCompanion(folder, manifest, "generation_config.json"));
+  GenerationConfig generation;
+  if (generation_text) {
+    PICCHIO_ASSIGN_OR_RETURN(
+        generation,
+        GenerationConfig::Parse(*generation_text, PathText(folder / "generation_config.json"),
+                                config.vocab_size));
+  }
+  PICCHIO_ASSIGN_OR_RETURN(auto tokenizer, ReadCompanion(folder, manifest, "tokenizer.json"));
   PICCHIO_ASSIGN_OR_RETURN(TensorDirectory tensors, OpenTensors(folder, manifest));
   PICCHIO_ASSIGN_OR_RETURN(const PayloadKind experts, ExpertKind(manifest));
   return ModelFolder{.path = folder,
@@ -104,6 +134,7 @@ Result<ModelFolder> OpenModelFolder(const Path& folder) {
                      .config = std::move(config),
                      .generation = std::move(generation),
                      .tensors = std::move(tensors),
+                     .tokenizer = std::move(tokenizer),
                      .experts = experts};
 }
 

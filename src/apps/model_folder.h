@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -22,12 +23,13 @@ struct ModelFolder {
   ModelConfig config;
   GenerationConfig generation;
   TensorDirectory tensors;
+  std::optional<std::string> tokenizer;  // The text of tokenizer.json, where the model has one.
   PayloadKind experts = PayloadKind::kInt4;
 };
 
 // Fails where the folder is not a finished model, with what to do; where a file is missing or has
-// another size than the manifest says; and where a tensor is missing or has another type, shape or
-// place.
+// other bytes than the manifest says (containers: another size); and where a tensor is missing or
+// has another type, shape or place.
 Result<ModelFolder> OpenModelFolder(const Path& folder);
 
 // Stands in the folder while a conversion into it is not finished.

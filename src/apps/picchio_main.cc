@@ -1,6 +1,10 @@
 // The `picchio` command: reads the command line, runs the sub-command, turns its Status into words
 // and an exit code (0 done, 1 failed, 2 wrong usage).
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -9,6 +13,19 @@
 #include "apps/commands/command.h"
 
 namespace {
+
+// A file that is opened while a standard descriptor is closed would take its number, and what is
+// printed would be written into it: give each closed one to /dev/null.
+void OpenStandardDescriptors() {
+  while (true) {
+    const int descriptor = open("/dev/null", O_RDWR);
+    if (descriptor < 0) return;
+    if (descriptor > STDERR_FILENO) {
+      close(descriptor);
+      return;
+    }
+  }
+}
 
 int RunCommandLine(int argc, char** argv) {
   CLI::App app("Runs Mixture-of-Experts language models that are larger than memory.", "picchio");
@@ -49,6 +66,9 @@ int RunCommandLine(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  OpenStandardDescriptors();
+  // A file size limit then fails the write, which says so, instead of killing the process.
+  std::signal(SIGXFSZ, SIG_IGN);
   // Our own code does not throw; memory or threads that cannot be had make the libraries do so.
   try {
     return RunCommandLine(argc, argv);

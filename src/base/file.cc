@@ -221,6 +221,16 @@ Result<uint64_t> FreeBytes(const Path& path) {
   return static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
 }
 
+Result<std::string> FileStamp(const Path& path) {
+  struct stat info;
+  if (stat(path.c_str(), &info) != 0) {
+    return ErrnoError(errno, "cannot examine " + PathText(path));
+  }
+  return fmt::format("{}:{} {} {}.{} {}.{}", info.st_dev, info.st_ino, info.st_size,
+                     info.st_mtim.tv_sec, info.st_mtim.tv_nsec, info.st_ctim.tv_sec,
+                     info.st_ctim.tv_nsec);
+}
+
 bool FileExists(const Path& path) {
   std::error_code ignored;
   return std::filesystem::is_regular_file(path, ignored);

@@ -115,6 +115,10 @@ Status SyncFolder(const Path& folder);
 // Bytes that an unprivileged user may still write to the file system that holds `path`.
 Result<uint64_t> FreeBytes(const Path& path);
 
+// Changes when the file is replaced or written: its device and inode, size, and the times of its
+// last change of content and of state. For comparing, not for people.
+Result<std::string> FileStamp(const Path& path);
+
 bool FileExists(const Path& path);  // A regular file, or a link to one.
 
 // File names (no folders, no paths) in `folder`, sorted by bytes.

@@ -96,6 +96,21 @@ TEST(ReadFileToString, RefusesMoreThanTheLimitBeforeReading) {
               Fails(Code::kCorrupt, "more than the 1000"));
 }
 
+TEST(FileStamp, ChangesWithTheFile) {
+  TemporaryFolder folder;
+  WriteAll(folder / "a", "one");
+  ASSERT_OK_AND_ASSIGN(const std::string before, FileStamp(folder / "a"));
+  ASSERT_OK_AND_ASSIGN(const std::string same, FileStamp(folder / "a"));
+  EXPECT_EQ(before, same);
+  // Another file of the same size and time of modification.
+  WriteAll(folder / "b", "two");
+  std::filesystem::last_write_time(folder / "b", std::filesystem::last_write_time(folder / "a"));
+  std::filesystem::rename(folder / "b", folder / "a");
+  ASSERT_OK_AND_ASSIGN(const std::string after, FileStamp(folder / "a"));
+  EXPECT_NE(before, after);
+  EXPECT_THAT(FileStamp(folder / "none"), Fails(Code::kIoError, "none"));
+}
+
 TEST(MemoryFile, ReadsAndEnds) {
   const std::string bytes = "abcdef";
   const MemoryFile file("memory", Bytes(bytes));

@@ -89,6 +89,10 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
 }  // namespace
 
 Result<Json> ParseJson(std::string_view text, std::string_view where, int max_depth) {
+  // The parser takes a NUL for the end of the text and would not see what follows.
+  if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
+    return Error(Code::kCorrupt, "{}: not valid JSON at byte {} (a NUL)", where, nul);
+  }
   TreeBuilder builder(where, max_depth);
   if (Json::sax_parse(text, &builder)) return builder.Take();
   if (builder.status().ok()) return Error(Code::kCorrupt, "{}: not valid JSON", where);

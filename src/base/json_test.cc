@@ -43,6 +43,8 @@ TEST(ParseJson, EveryTruncationIsRefused) {
         << length;
   }
   EXPECT_THAT(ParseJson(text + "x", "x"), Fails(Code::kCorrupt, "not valid JSON"));
+  EXPECT_THAT(ParseJson(text + '\0', "x"), Fails(Code::kCorrupt, "NUL"));
+  EXPECT_THAT(ParseJson(text + '\0' + "{", "x"), Fails(Code::kCorrupt, "NUL"));
 }
 
 TEST(ParseJson, RefusesInvalidUtf8) {

@@ -201,6 +201,10 @@ Result<std::vector<TensorInfo>> ParseSafetensorsJson(std::string_view json,
   if (!json.starts_with('{')) {
     return Error(Code::kCorrupt, "{}: the header does not begin with '{{'", where);
   }
+  // It would also take a NUL for the end of the text.
+  if (const size_t nul = json.find('\0'); nul != std::string_view::npos) {
+    return Error(Code::kCorrupt, "{}: the header is not valid JSON: a NUL at byte {}", where, nul);
+  }
   Handler handler(where);
   nlohmann::json::sax_parse(json, &handler);
   return handler.Take();

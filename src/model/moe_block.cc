@@ -106,6 +106,7 @@ Status MoeBlock::Run(StepContext& step, uint32_t layer, const LayerWeights& weig
                      ExpertCache& cache, float* x) {
   pieces_.clear();
   batch_rows_ = 0;
+  experts_finite_ = true;
   step.Norm(x, weights.post_attention_norm, normed_);
   PICCHIO_RETURN_IF_ERROR(Route(step, layer, weights));
   Assign(step);
@@ -122,6 +123,9 @@ Status MoeBlock::Run(StepContext& step, uint32_t layer, const LayerWeights& weig
     if (ready->empty()) break;
     for (const ExpertCache::Ready& expert : *ready) AddPieces(step, weights, expert);
     ComputeBatch(step);
+  }
+  if (!experts_finite_) {
+    return Error(Code::kCorrupt, "layer {}: an expert's output is not finite", layer);
   }
   AddUp(step, layer, x);
   return Status::Ok();
@@ -253,6 +257,8 @@ void MoeBlock::ComputeBatch(StepContext& step) {
   const auto activate = [&](size_t begin, size_t end, int) {
     for (size_t row = begin; row < end; ++row) {
       const float* gate_up = gate_up_ + row * 2 * intermediate_size_;
+      // A clamp would make an infinity look like a number.
+      if (!step.kernels.all_finite(gate_up, 2 * intermediate_size_)) experts_finite_ = false;
       float* out = activated_ + row * intermediate_size_;
       if (step.config.clamped_swiglu) {
         step.kernels.swiglu_clamped(gate_up, intermediate_size_,

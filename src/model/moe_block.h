@@ -90,6 +90,7 @@ class MoeBlock {
   std::vector<Product> products_;
   std::vector<float> observed_;
   std::chrono::nanoseconds storage_wait_{0};
+  std::atomic<bool> experts_finite_ = true;  // Of this layer, so far.
 };
 
 }  // namespace picchio

@@ -1,4 +1,5 @@
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -19,6 +20,7 @@ struct InspectFlags {
 Status Run(const InspectFlags& flags) {
   std::vector<uint64_t> memory_bytes;
   for (const double gib : flags.memory_gib) {
+    if (!std::isfinite(gib)) return Error(Code::kInvalidArgument, "--memory is not a number");
     memory_bytes.push_back(static_cast<uint64_t>(gib * 0x1p30));
   }
   PICCHIO_ASSIGN_OR_RETURN(const Inspection inspection, InspectModel(flags.model, memory_bytes));

@@ -129,6 +129,12 @@ Status Run(const RunFlags& flags) {
     std::fwrite(piece.data(), 1, piece.size(), stdout);
     std::fflush(stdout);
   };
+  // Opened before the work: what cannot be written is better known now.
+  std::optional<AtomicFile> ids_file;
+  if (!flags.ids_out.empty()) {
+    PICCHIO_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(flags.ids_out));
+    ids_file.emplace(std::move(file));
+  }
   std::optional<NpyRowWriter> logits;
   if (!flags.logits_out.empty()) {
     PICCHIO_ASSIGN_OR_RETURN(AtomicFile file, AtomicFile::Create(flags.logits_out));
@@ -137,9 +143,13 @@ Status Run(const RunFlags& flags) {
   }
 
   PICCHIO_ASSIGN_OR_RETURN(const RunStats stats, session.Generate(generation, hooks));
-  if (logits.has_value()) PICCHIO_RETURN_IF_ERROR(logits->Finish());
-  if (!flags.ids_out.empty()) {
-    PICCHIO_RETURN_IF_ERROR(WriteFileAtomically(flags.ids_out, IdsText(generation.generated())));
+  // Stopped early, the files would look whole and not be.
+  const bool cancelled = generation.reason() == FinishReason::kCancelled;
+  if (logits.has_value() && !cancelled) PICCHIO_RETURN_IF_ERROR(logits->Finish());
+  if (ids_file.has_value() && !cancelled) {
+    const std::string text_of_ids = IdsText(generation.generated());
+    PICCHIO_RETURN_IF_ERROR(ids_file->file().WriteAt(0, std::as_bytes(std::span(text_of_ids))));
+    PICCHIO_RETURN_IF_ERROR(ids_file->Commit());
   }
   if (flags.json) {
     Json json{
@@ -158,6 +168,9 @@ Status Run(const RunFlags& flags) {
   }
   std::fflush(stdout);
   if (flags.stats) std::fputs(StatsTable(stats, *engine).c_str(), stderr);
+  if (cancelled && (logits.has_value() || ids_file.has_value())) {
+    return Status(Code::kCancelled, "stopped: --logits-out and --ids-out were not written");
+  }
   return Status::Ok();
 }
 
@@ -191,11 +204,13 @@ void AddRunCommand(CLI::App& app, Invocation& invocation) {
   flags->repeat_penalty = command->add_option("--repeat-penalty", sampling.repeat_penalty,
                                               "Divide the logits of tokens seen before; 1: off");
   command->add_option("--logit-bias", flags->logit_bias, "ID:BIAS, added to a token's logit")
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   command->add_option("-s,--seed", sampling.seed, "The same seed gives the same text")
       ->capture_default_str();
   command->add_option("--stop", flags->stop, "End before this text; may be given several times")
-      ->take_all();
+      ->take_all()
+      ->allow_extra_args(false);
   command->add_flag("--json", flags->json, "Report as JSON, text included");
   command->add_flag("--stats", flags->stats, "Say where time and bytes went");
   command->add_option("--logits-out", flags->logits_out,

@@ -1,11 +1,10 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <iostream>
-#include <iterator>
 #include <memory>
 #include <string>
 
 #include "apps/commands/command.h"
+#include "apps/standard_input.h"
 #include "base/json.h"
 #include "base/utf8.h"
 #include "tokenizer/tokenizer.h"
@@ -27,7 +26,7 @@ constexpr uint64_t kMaxTextBytes = uint64_t{256} << 20;
 Result<std::string> TextOf(const TokenizeFlags& flags, bool text_given) {
   if (text_given) return flags.text;
   if (!flags.file.empty()) return ReadFileToString(flags.file, kMaxTextBytes);
-  return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  return ReadStandardInput(kMaxTextBytes);
 }
 
 // A token's bytes in double quotes: control and non-UTF-8 bytes as \xNN, so that a line is a line.

@@ -30,7 +30,8 @@ Result<Companions> ReadCompanions(const Path& checkpoint_folder, const ModelConf
   Companions companions;
   for (const std::string_view name : kNames) {
     const Path path = checkpoint_folder / name;
-    if (!FileExists(path)) continue;
+    std::error_code ignored;
+    if (!std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) continue;
     PICCHIO_ASSIGN_OR_RETURN(std::string bytes, ReadFileToString(path, kMaxCompanionBytes));
     companions.files.push_back({std::string(name), std::move(bytes)});
   }

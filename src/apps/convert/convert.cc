@@ -25,20 +25,23 @@
 namespace picchio {
 namespace {
 
-// Everything that the outputs' bytes follow from: a journal of another fingerprint is of no use.
-std::string Fingerprint(const Path& folder, const ModelConfig& config,
-                        const TensorDirectory& checkpoint, const ConversionPlan& plan,
-                        Int4Scheme scheme) {
-  Sha256 hash;
-  hash.Update(fmt::format("conversion 1\n{} {}\n", ArchitectureName(config.architecture),
-                          static_cast<int>(scheme)));
-  for (const OutputFile& file : plan.files) hash.Update(file.header);
+// The checkpoint's files as they are now.
+Result<std::string> StampsOf(const Path& folder, const TensorDirectory& checkpoint) {
+  std::string stamps;
   for (size_t i = 0; i < checkpoint.num_files(); ++i) {
-    std::error_code error;
-    const auto written = std::filesystem::last_write_time(folder / checkpoint.file_name(i), error);
-    hash.Update(fmt::format("{} {} {}\n", checkpoint.file_name(i), checkpoint.file_bytes(i),
-                            error ? 0 : written.time_since_epoch().count()));
+    PICCHIO_ASSIGN_OR_RETURN(const std::string stamp, FileStamp(folder / checkpoint.file_name(i)));
+    stamps += fmt::format("{} {}\n", checkpoint.file_name(i), stamp);
   }
+  return stamps;
+}
+
+// Everything that the outputs' bytes follow from: a journal of another fingerprint is of no use.
+std::string Fingerprint(const ModelConfig& config, const TensorDirectory& checkpoint,
+                        const std::string& stamps, const ConversionPlan& plan, Int4Scheme scheme) {
+  Sha256 hash;
+  hash.Update(fmt::format("conversion 1\n{} {}\n{}", ArchitectureName(config.architecture),
+                          static_cast<int>(scheme), stamps));
+  for (const OutputFile& file : plan.files) hash.Update(file.header);
   for (const TensorEntry& tensor : checkpoint.tensors()) {
     hash.Update(fmt::format("{} {} {} {} {}\n", tensor.name, DtypeName(tensor.dtype),
                             ShapeText(tensor.shape), tensor.file_idx, tensor.offset));
@@ -288,19 +291,31 @@ Result<ConversionReport> Convert(const Path& checkpoint_folder, const Path& mode
   PICCHIO_ASSIGN_OR_RETURN(const ModelConfig config, ModelConfig::Load(checkpoint_folder));
   PICCHIO_ASSIGN_OR_RETURN(const TensorDirectory checkpoint,
                            TensorDirectory::OpenCheckpoint(checkpoint_folder));
+  PICCHIO_ASSIGN_OR_RETURN(const std::string stamps, StampsOf(checkpoint_folder, checkpoint));
   PICCHIO_ASSIGN_OR_RETURN(const ConversionPlan plan, PlanConversion(config, checkpoint, options));
   PICCHIO_ASSIGN_OR_RETURN(Companions companions, ReadCompanions(checkpoint_folder, config));
   PICCHIO_RETURN_IF_ERROR(PrepareModelFolder(model_folder, plan, companions));
 
-  PICCHIO_ASSIGN_OR_RETURN(
-      Journal journal,
-      Journal::Open(model_folder / kJournalName,
-                    Fingerprint(checkpoint_folder, config, checkpoint, plan, options.quantizer)));
+  PICCHIO_ASSIGN_OR_RETURN(Journal journal, Journal::Open(model_folder / kJournalName,
+                                                          Fingerprint(config, checkpoint, stamps,
+                                                                      plan, options.quantizer)));
   PICCHIO_RETURN_IF_ERROR(RemoveStale(model_folder, plan));
   PICCHIO_ASSIGN_OR_RETURN(OutputFiles outputs, OutputFiles::Open(model_folder, plan));
   Conversion conversion(checkpoint, plan, options, std::move(outputs), std::move(journal));
   PICCHIO_RETURN_IF_ERROR(conversion.CheckJournalled(num_threads, stop));
   PICCHIO_RETURN_IF_ERROR(conversion.RunUnits(num_threads, stop));
+
+  // A download that goes on, or a file put in another's place, would leave a mixture.
+  PICCHIO_ASSIGN_OR_RETURN(const std::string stamps_now, StampsOf(checkpoint_folder, checkpoint));
+  if (stamps_now != stamps) {
+    std::error_code ignored;
+    std::filesystem::remove(model_folder / kJournalName, ignored);
+    return Error(
+        Code::kCorrupt,
+        "the checkpoint in {} changed while it was converted: wait until it is whole, remove "
+        "{} and convert again",
+        PathText(checkpoint_folder), PathText(model_folder));
+  }
 
   Manifest manifest;
   manifest.architecture = ArchitectureName(config.architecture);

@@ -60,8 +60,9 @@ Result<std::unique_ptr<Engine>> Engine::Open(const Path& path, const EngineOptio
   PICCHIO_ASSIGN_OR_RETURN(ModelFolder folder, OpenModelFolder(path));
   auto engine = std::unique_ptr<Engine>(new Engine(std::move(folder)));
   const ModelFolder& model = engine->folder_;
-  if (FileExists(path / "tokenizer.json")) {
-    PICCHIO_ASSIGN_OR_RETURN(engine->tokenizer_, Tokenizer::Load(path / "tokenizer.json"));
+  if (model.tokenizer.has_value()) {
+    PICCHIO_ASSIGN_OR_RETURN(engine->tokenizer_,
+                             Tokenizer::Parse(*model.tokenizer, PathText(path / "tokenizer.json")));
     PICCHIO_RETURN_IF_ERROR(engine->tokenizer_->CheckFitsVocabulary(model.config.vocab_size));
   }
 

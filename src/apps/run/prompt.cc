@@ -1,9 +1,8 @@
 #include "apps/run/prompt.h"
 
 #include <charconv>
-#include <iostream>
-#include <iterator>
 
+#include "apps/standard_input.h"
 #include "base/units.h"
 #include "format/printable.h"
 
@@ -60,7 +59,7 @@ Result<std::vector<int32_t>> ReadPrompt(const PromptSource& source, const Tokeni
                              ReadFileToString(source.ids_file, kMaxPromptBytes));
     return ParseIds(text, source.ids_file);
   }
-  const std::string text(std::istreambuf_iterator<char>(std::cin), {});
+  PICCHIO_ASSIGN_OR_RETURN(const std::string text, ReadStandardInput(kMaxPromptBytes));
   return Encode(text, "standard input", tokenizer);
 }
 
