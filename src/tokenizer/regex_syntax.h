@@ -7,8 +7,8 @@
 // outside of that is refused by name: a pattern that is nearly right gives tokens that are nearly
 // right, and nobody would notice.
 //
-// A character's category is what the PCRE2 at hand knows (Unicode 14 in 10.42): one that was assigned
-// later counts as unassigned, so it does not join the letters beside it.
+// A character's category is what the PCRE2 at hand knows (Unicode 14 in 10.42): one that was
+// assigned later counts as unassigned, so it does not join the letters beside it.
 //
 // Understood: literals, |, (...), (?:...), (?i:...), lookahead and lookbehind, (?>...), [...] with
 // ranges, ., ? * + {n} {n,} {n,m}, lazy and possessive forms of the first three, \s \S \d \D, \p
