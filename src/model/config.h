@@ -2,10 +2,10 @@
 //
 // Reads `Qwen3MoeForCausalLM` and `GptOssForCausalLM` as published. A field or value that would
 // change the mathematics and is not supported is refused by name. So is a field that this version
-// does not know, unless it is null, false, or on a list of fields known to be harmless (in
-// config.cc). Shapes have no defaults; what has one takes that of the reference implementation
-// (Hugging Face transformers, models/qwen3_moe and models/gpt_oss, configuration_*.py, as cited in
-// config.cc).
+// does not know, unless it is null, false, or on a list of fields known to be harmless
+// (docs/models.md). Shapes have no defaults; what has one takes that of the reference
+// implementation (Hugging Face transformers, models/qwen3_moe and models/gpt_oss,
+// configuration_*.py, as cited in config.cc).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 #include "model/model_sizes.h"
 
+#include "model/kv_cache.h"
 #include "support/test_support.h"
 
 namespace picchio {
@@ -24,6 +25,8 @@ TEST(ModelSizes, AreThePublishedOnes) {
   EXPECT_NEAR(static_cast<double>(small.total_parameters), 20.91e9, 0.01e9);
   EXPECT_NEAR(static_cast<double>(small.active_parameters), 3.61e9, 0.01e9);
   EXPECT_EQ(small.kv_bytes_per_position, 12u * 2 * 512 * 4);
+  EXPECT_EQ(KvCache::BytesFor(Published("gpt-oss-20b.json"), 8192),
+            small.kv_bytes_per_position * 8192 + small.kv_window_bytes);
   EXPECT_EQ(small.kv_window_bytes, 12u * 2 * 512 * 4 * (128 + 127));
 
   const ModelSizes large = SizesOf(Published("gpt-oss-120b.json"));
