@@ -1,4 +1,6 @@
 // Activations quantised to 8 bits, laid out as the products read them.
+//
+// What the files of the instruction sets call is inlined always, as in kernels/float_bits.h.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +13,13 @@ namespace picchio {
 enum class ActivationKind : uint8_t { kForInt4, kForInt8, kForMxfp4 };
 
 // Elements that share a scale.
-constexpr size_t GroupSize(ActivationKind kind) {
+[[gnu::always_inline]] constexpr size_t GroupSize(ActivationKind kind) {
   return kind == ActivationKind::kForMxfp4 ? 32 : 64;
 }
 
 // What is added to weights of a kind to make them unsigned: 0..15, 1..255, and 0..24 for twice
 // E2M1.
-constexpr int32_t WeightBias(ActivationKind kind) {
+[[gnu::always_inline]] constexpr int32_t WeightBias(ActivationKind kind) {
   switch (kind) {
     case ActivationKind::kForInt4:
       return 8;
@@ -32,13 +34,11 @@ constexpr int32_t WeightBias(ActivationKind kind) {
 // A view of rows of quantised activations; the caller owns the memory. Copies refer to the same
 // rows. docs/arithmetic.md defines codes and scales; what else is stored follows from them:
 //
-//   codes    int8 [groups, G]: for INT4 and MXFP4 weights the even elements of each group first,
-//   then
-//            the odd ones (nibbles unpack so); for INT8 weights in natural order. A short last
-//            group is padded by zeros (each half of it, where evens and odds are apart).
-//   offsets  int32 [groups, 8]: what makes up in each of the product's eight lanes for weights that
-//            are biased to be unsigned: -8 (INT4), -128 (INT8) or -12 (twice E2M1) times the sum of
-//            the codes that the lane takes.
+//   codes    int8 [groups, G]: for INT4 and MXFP4 weights the even elements of each group, then the
+//            odd ones, as nibbles unpack; for INT8 weights in natural order. A short last group is
+//            padded by zeros (each half of it, where evens and odds are apart).
+//   offsets  int32 [groups, 8]: what to add to the eight lanes of a product whose weights were made
+//            unsigned: -WeightBias times the sum of the codes that the lane takes.
 //   scales   F32 [groups].
 class QuantizedRows {
  public:
@@ -51,19 +51,21 @@ class QuantizedRows {
   // The caller knows that it does not overflow: about 1.6 (2.2 for MXFP4) bytes per element.
   static size_t BytesFor(ActivationKind kind, size_t cols, size_t num_rows);
 
-  ActivationKind kind() const { return kind_; }
-  size_t cols() const { return cols_; }
-  size_t num_rows() const { return num_rows_; }
-  size_t num_groups() const { return num_groups_; }
+  [[gnu::always_inline]] ActivationKind kind() const { return kind_; }
+  [[gnu::always_inline]] size_t cols() const { return cols_; }
+  [[gnu::always_inline]] size_t num_rows() const { return num_rows_; }
+  [[gnu::always_inline]] size_t num_groups() const { return num_groups_; }
 
   // Rows [first, first + count) of this one.
   QuantizedRows Slice(size_t first, size_t count) const;
 
-  int8_t* codes(size_t row) const { return reinterpret_cast<int8_t*>(memory_ + row * row_bytes_); }
-  int32_t* offsets(size_t row) const {
+  [[gnu::always_inline]] int8_t* codes(size_t row) const {
+    return reinterpret_cast<int8_t*>(memory_ + row * row_bytes_);
+  }
+  [[gnu::always_inline]] int32_t* offsets(size_t row) const {
     return reinterpret_cast<int32_t*>(memory_ + row * row_bytes_ + offsets_at_);
   }
-  float* scales(size_t row) const {
+  [[gnu::always_inline]] float* scales(size_t row) const {
     return reinterpret_cast<float*>(memory_ + row * row_bytes_ + scales_at_);
   }
 

@@ -14,10 +14,13 @@
 namespace picchio::vector {
 
 // `count` elements of `p`, then zeros. Rows may end where their memory ends, so that a whole vector
-// must not be loaded there.
+// must not be loaded there. Inlined even without optimisation: unlike the templates over V it would
+// be one function for all instruction sets.
 template <typename T, size_t kSize>
 struct Padded {
-  Padded(const T* p, size_t count) { __builtin_memcpy(values, p, count * sizeof(T)); }
+  [[gnu::always_inline]] Padded(const T* p, size_t count) {
+    __builtin_memcpy(values, p, count * sizeof(T));
+  }
   alignas(64) T values[kSize] = {};
 };
 
