@@ -73,7 +73,7 @@ bool TieredExpertSource::CanFill(MemorySpace space) const {
 
 Status TieredExpertSource::Attach(const MemoryChunk& chunk) {
   for (size_t i = 0; i < tiers_.size(); ++i) {
-    const Status attached = tiers_[i]->Attach(chunk);
+    Status attached = tiers_[i]->Attach(chunk);
     if (attached.ok()) continue;
     while (i-- > 0) tiers_[i]->Detach(chunk);
     return attached;

@@ -156,8 +156,7 @@ Status CheckSize(const Header& header, uint64_t available, std::string_view wher
 // As numpy.lib.format writes it: data starts at a multiple of 64. At least `min_bytes` long.
 std::string HeaderBytes(NpyType type, std::span<const uint64_t> shape, size_t min_bytes = 0) {
   std::string header(kMagic);
-  header += "\0\0";  // Two bytes for the length, set below.
-  header.resize(kPrefixBytes);
+  header.resize(kPrefixBytes);  // Two bytes for the length, set below.
   header +=
       fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}", NpyTypeName(type),
                   fmt::join(shape.begin(), shape.end(), ", "), shape.size() == 1 ? "," : "");

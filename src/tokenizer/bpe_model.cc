@@ -98,7 +98,7 @@ Result<BpeModel> ReadBpeModel(JsonFields fields, const std::unordered_set<std::s
     return fields.Unsupported("dropout is");
   }
   for (const std::string_view name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    if (const Json* affix = fields.Optional(name); affix != nullptr && *affix != "") {
+    if (const Json* affix = fields.Optional(name); affix != nullptr && *affix != Json("")) {
       return fields.Unsupported(fmt::format("{} is", name));
     }
   }
