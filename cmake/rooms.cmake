@@ -24,6 +24,7 @@ function(picchio_room name)
   if(PICCHIO_TESTS AND tests)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE picchio_${name} picchio_test_support)
+    target_precompile_headers(${name}_test REUSE_FROM picchio_test_headers)
     gtest_discover_tests(${name}_test TEST_PREFIX "${name}/" DISCOVERY_MODE PRE_TEST
       DISCOVERY_TIMEOUT 60 PROPERTIES TIMEOUT 600)
   endif()
