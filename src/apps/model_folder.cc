@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/hash.h"
+#include "base/printable.h"
 #include "format/dtype.h"
-#include "format/printable.h"
 
 namespace picchio {
 namespace {

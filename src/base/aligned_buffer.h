@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstring>
 #include <new>
 #include <span>
 #include <utility>
@@ -12,7 +11,7 @@
 
 namespace picchio {
 
-// Owns `size` bytes, zeroed or not, that start at a multiple of the alignment. Move-only.
+// Owns `size` bytes that start at a multiple of the alignment. Move-only.
 class AlignedBuffer {
  public:
   AlignedBuffer() = default;
@@ -29,12 +28,6 @@ class AlignedBuffer {
     }
     buffer.size_ = size;
     buffer.alignment_ = alignment;
-    return buffer;
-  }
-
-  static Result<AlignedBuffer> AllocateZeroed(size_t size, size_t alignment) {
-    auto buffer = Allocate(size, alignment);
-    if (buffer.has_value() && size > 0) std::memset(buffer->data(), 0, size);
     return buffer;
   }
 

@@ -9,10 +9,10 @@ namespace {
 
 TEST(AlignedBuffer, StartsWhereAsked) {
   for (const size_t alignment : {64u, 4096u, 1u << 20}) {
-    ASSERT_OK_AND_ASSIGN(AlignedBuffer buffer, AlignedBuffer::AllocateZeroed(100, alignment));
+    ASSERT_OK_AND_ASSIGN(AlignedBuffer buffer, AlignedBuffer::Allocate(100, alignment));
     EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % alignment, 0u);
     EXPECT_EQ(buffer.as<float>().size(), 25u);
-    for (const std::byte byte : buffer.bytes()) EXPECT_EQ(byte, std::byte{0});
+    EXPECT_EQ(buffer.bytes().size(), 100u);
   }
 }
 

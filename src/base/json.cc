@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "base/printable.h"
+
 namespace picchio {
 namespace {
 
@@ -28,8 +30,8 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
   bool key(string_t& name) override {
     const auto [slot, inserted] = open_.back()->emplace(name, nullptr);
     if (!inserted) {
-      status_ = Error(Code::kCorrupt, "{}: the key \"{}\" stands twice in one object", where_,
-                      name.substr(0, 200));
+      status_ =
+          Error(Code::kCorrupt, "{}: the key {} stands twice in one object", where_, Quoted(name));
       return false;
     }
     value_of_key_ = &*slot;

@@ -5,8 +5,8 @@
 #include <iterator>
 #include <utility>
 
+#include "base/printable.h"
 #include "format/expert_container.h"
-#include "format/printable.h"
 
 namespace picchio {
 namespace {

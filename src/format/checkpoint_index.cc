@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/json.h"
-#include "format/printable.h"
+#include "base/printable.h"
 
 namespace picchio {
 

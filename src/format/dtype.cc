@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/printable.h"
 #include "format/float16.h"
-#include "format/printable.h"
 
 namespace picchio {
 namespace {

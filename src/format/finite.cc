@@ -52,13 +52,17 @@ size_t FirstWithExponent(std::span<const std::byte> bytes, size_t count, Bits ex
 
 }  // namespace
 
-Status CheckFinite(Dtype dtype, std::span<const std::byte> weights, size_t cols, size_t first_row) {
+size_t FirstNotFinite(Dtype dtype, std::span<const std::byte> weights) {
   const size_t count = weights.size() / DtypeBytes(dtype);
-  size_t at = count;
-  if (dtype == Dtype::kF32) at = FirstWithExponent<uint32_t>(weights, count, 0x7f800000U);
-  if (dtype == Dtype::kBf16) at = FirstWithExponent<uint16_t>(weights, count, uint16_t{0x7f80});
-  if (dtype == Dtype::kF16) at = FirstWithExponent<uint16_t>(weights, count, uint16_t{0x7c00});
-  if (at == count) return Status::Ok();
+  if (dtype == Dtype::kF32) return FirstWithExponent<uint32_t>(weights, count, 0x7f800000U);
+  if (dtype == Dtype::kBf16) return FirstWithExponent<uint16_t>(weights, count, uint16_t{0x7f80});
+  if (dtype == Dtype::kF16) return FirstWithExponent<uint16_t>(weights, count, uint16_t{0x7c00});
+  return count;
+}
+
+Status CheckFinite(Dtype dtype, std::span<const std::byte> weights, size_t cols, size_t first_row) {
+  const size_t at = FirstNotFinite(dtype, weights);
+  if (at == weights.size() / DtypeBytes(dtype)) return Status::Ok();
   return Error(Code::kCorrupt, "row {} column {} is NaN or infinite: weights must be finite",
                first_row + at / cols, at % cols);
 }

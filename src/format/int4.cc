@@ -115,16 +115,4 @@ Status QuantizeInt4(Int4Scheme scheme, Dtype dtype, std::span<const std::byte> w
   return Status::Ok();
 }
 
-void DecodeInt4Row(std::span<const std::byte> packed, std::span<const float> scales,
-                   std::span<float> out) {
-  PICCHIO_CHECK(out.size() % 2 == 0 && packed.size() == out.size() / 2 &&
-                scales.size() == Int4GroupsPerRow(out.size()));
-  for (size_t i = 0; i < packed.size(); ++i) {
-    const auto pair = static_cast<uint32_t>(packed[i]);
-    const float scale = scales[2 * i / kInt4Group];
-    out[2 * i] = static_cast<float>(static_cast<int>(pair & 15) - 8) * scale;
-    out[2 * i + 1] = static_cast<float>(static_cast<int>(pair >> 4) - 8) * scale;
-  }
-}
-
 }  // namespace picchio

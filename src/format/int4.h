@@ -41,8 +41,4 @@ Status QuantizeInt4(Int4Scheme scheme, Dtype dtype, std::span<const std::byte> w
                     size_t first_row, std::span<std::byte> packed, std::span<float> scales,
                     QuantError& error);
 
-// Decodes one row of out.size() elements (even). Exact but for the product's one rounding.
-void DecodeInt4Row(std::span<const std::byte> packed, std::span<const float> scales,
-                   std::span<float> out);
-
 }  // namespace picchio

@@ -101,15 +101,16 @@ class Fixture {
   void ReadMxfp4(const std::string& name, size_t e, Matrix& matrix) const {
     ASSERT_OK_AND_ASSIGN(const TensorEntry* blocks, directory_->Get(name + "_blocks"));
     ASSERT_OK_AND_ASSIGN(const TensorEntry* scales, directory_->Get(name + "_scales"));
-    ASSERT_OK_AND_ASSIGN(const Mxfp4Shape shape,
-                         ParseMxfp4Shape(blocks->shape, scales->shape, name));
-    std::vector<std::byte> block_bytes(blocks->bytes / shape.experts);
-    std::vector<std::byte> scale_bytes(scales->bytes / shape.experts);
+    // Blocks [experts, rows, cols / 32, 16], scales [experts, rows, cols / 32].
+    const std::vector<uint64_t>& shape = scales->shape;
+    ASSERT_EQ(shape.size(), 3u);
+    std::vector<std::byte> block_bytes(blocks->bytes / shape[0]);
+    std::vector<std::byte> scale_bytes(scales->bytes / shape[0]);
     ASSERT_OK(directory_->ReadAt(*blocks, e * block_bytes.size(), block_bytes));
     ASSERT_OK(directory_->ReadAt(*scales, e * scale_bytes.size(), scale_bytes));
-    matrix.cols = shape.cols;
-    matrix.weights.resize(shape.rows * shape.cols);
-    ASSERT_OK(DecodeMxfp4(block_bytes, scale_bytes, shape.cols, 0, std::span(matrix.weights)));
+    matrix.cols = shape[2] * kMxfp4Block;
+    matrix.weights.resize(shape[1] * matrix.cols);
+    ASSERT_OK(DecodeMxfp4(block_bytes, scale_bytes, matrix.cols, 0, std::span(matrix.weights)));
   }
 
   Path folder_;

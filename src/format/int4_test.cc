@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "format/float16.h"
+#include "format/int4_test_support.h"
 #include "support/test_support.h"
 
 namespace picchio {

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/printable.h"
 #include "base/utf8.h"
 #include "format/manifest_text.h"
-#include "format/printable.h"
 
 namespace picchio {
 namespace {
@@ -97,14 +97,14 @@ std::string TensorLine(const ManifestTensor& tensor) {
   return fmt::format(
       R"({{"name": {}, "dtype": "{}", "shape": {}, "bytes": {}, "scheme": "{}", "group_size": {}, )"
       R"("sha256": "{}", "file": {}}})",
-      ManifestString(tensor.name), DtypeName(tensor.dtype), ShapeText(tensor.shape), bytes,
+      JsonString(tensor.name), DtypeName(tensor.dtype), ShapeText(tensor.shape), bytes,
       SchemeName(tensor.scheme), SchemeGroupSize(tensor.scheme), tensor.sha256.Hex(),
-      ManifestString(tensor.file));
+      JsonString(tensor.file));
 }
 
 std::string FileLine(std::string_view name, uint64_t bytes, std::string_view hash_field,
                      const Sha256Digest& hash) {
-  return fmt::format(R"({{"name": {}, "bytes": {}, "{}": "{}"}})", ManifestString(name), bytes,
+  return fmt::format(R"({{"name": {}, "bytes": {}, "{}": "{}"}})", JsonString(name), bytes,
                      hash_field, hash.Hex());
 }
 
@@ -249,7 +249,7 @@ Result<std::string> SerializeManifest(Manifest manifest) {
   PICCHIO_RETURN_IF_ERROR(CheckNames(manifest));
   std::string text =
       fmt::format("{}{},\n\"architecture\": {},\n\"model_id\": \"{}\",\n", kHead, kManifestVersion,
-                  ManifestString(manifest.architecture), manifest.model_id().Hex());
+                  JsonString(manifest.architecture), manifest.model_id().Hex());
   AppendList("tensors", manifest.tensors, TensorLine, text);
   AppendList(
       "files", manifest.files,

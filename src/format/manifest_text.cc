@@ -9,15 +9,6 @@ constexpr size_t kMaxDimensions = 64;
 
 }  // namespace
 
-std::string ManifestString(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + '"';
-}
-
 Status ManifestReader::StringField(std::string_view name, std::string& value) {
   PICCHIO_RETURN_IF_ERROR(Field(name));
   return String(value);

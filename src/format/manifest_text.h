@@ -1,4 +1,4 @@
-// The spelling of manifest.json, for format/manifest.cc: strings out, fields in. The reader takes
+// The spelling of manifest.json, for format/manifest.cc: its fields, one by one. The reader takes
 // exactly what the writer writes; that is less than JSON, and what makes the text canonical.
 #pragma once
 
@@ -11,9 +11,6 @@
 #include "base/status.h"
 
 namespace picchio {
-
-// `text` in quotes, with \" and \\ escaped. It has no control bytes.
-std::string ManifestString(std::string_view text);
 
 // Walks over the text, field by field in the order of the caller's calls. Every fault is kCorrupt
 // with the byte where it stands, counted from the start of `text`.

@@ -76,19 +76,6 @@ float E8M0ToF32(uint8_t e) {
   return std::bit_cast<float>(e == 0 ? 0x00400000U : static_cast<uint32_t>(e) << 23);
 }
 
-Result<Mxfp4Shape> ParseMxfp4Shape(std::span<const uint64_t> blocks,
-                                   std::span<const uint64_t> scales, std::string_view where) {
-  const bool fits = blocks.size() == 4 && scales.size() == 3 && blocks[3] == kMxfp4BlockBytes &&
-                    blocks[0] == scales[0] && blocks[1] == scales[1] && blocks[2] == scales[2];
-  if (!fits || blocks[2] > (uint64_t{1} << 32)) {
-    return Error(Code::kCorrupt,
-                 "{} has shape {} and its scales {}; MXFP4 needs [experts,rows,cols/32,16] and "
-                 "[experts,rows,cols/32]",
-                 where, ShapeText(blocks), ShapeText(scales));
-  }
-  return Mxfp4Shape{blocks[0], blocks[1], blocks[2] * kMxfp4Block};
-}
-
 Status CheckMxfp4Scales(std::span<const std::byte> scales, size_t cols, size_t first_row) {
   PICCHIO_CHECK(cols > 0 && cols % kMxfp4Block == 0);
   const size_t blocks_per_row = cols / kMxfp4Block;

@@ -25,18 +25,6 @@ float E2M1ToF32(uint8_t code);
 // 2^(e - 127), exact (e = 0 gives a denormal). e is not kE8M0Nan.
 float E8M0ToF32(uint8_t e);
 
-// The matrices that two tensors of these shapes hold.
-struct Mxfp4Shape {
-  uint64_t experts = 0;
-  uint64_t rows = 0;
-  uint64_t cols = 0;
-};
-
-// blocks: [experts, rows, cols / 32, 16], scales: [experts, rows, cols / 32]; fails with kCorrupt
-// where they have other ranks or do not fit each other. `where` names the blocks.
-Result<Mxfp4Shape> ParseMxfp4Shape(std::span<const uint64_t> blocks,
-                                   std::span<const uint64_t> scales, std::string_view where);
-
 // Fails with kCorrupt where a scale is the reserved 255 (NaN), naming its row (of `cols` elements,
 // counted from `first_row`) and block. scales: [rows, cols / 32].
 Status CheckMxfp4Scales(std::span<const std::byte> scales, size_t cols, size_t first_row);

@@ -68,22 +68,5 @@ TEST(Mxfp4, RefusesTheReservedScale) {
   EXPECT_THAT(DecodeMxfp4(blocks, scales, 64, 100, out), Fails(Code::kCorrupt, "row 101 block 1"));
 }
 
-TEST(Mxfp4, KnowsItsShapes) {
-  ASSERT_OK_AND_ASSIGN(const Mxfp4Shape shape,
-                       ParseMxfp4Shape(Shape{8, 256, 4, 16}, Shape{8, 256, 4}, "x"));
-  EXPECT_EQ(shape.experts, 8u);
-  EXPECT_EQ(shape.rows, 256u);
-  EXPECT_EQ(shape.cols, 128u);
-  const std::pair<Shape, Shape> kBad[] = {
-      {{8, 256, 4, 8}, {8, 256, 4}},  {{8, 256, 64}, {8, 256, 4}},
-      {{8, 256, 4, 16}, {8, 256}},    {{8, 256, 4, 16}, {8, 256, 4, 1}},
-      {{8, 256, 4, 16}, {7, 256, 4}}, {{8, 256, 4, 16}, {8, 255, 4}},
-      {{8, 256, 4, 16}, {8, 256, 5}}, {{1, 1, uint64_t{1} << 60, 16}, {1, 1, uint64_t{1} << 60}}};
-  for (const auto& [blocks, scales] : kBad) {
-    EXPECT_THAT(ParseMxfp4Shape(blocks, scales, "tensor \"a\""),
-                Fails(Code::kCorrupt, "tensor \"a\" has shape"));
-  }
-}
-
 }  // namespace
 }  // namespace picchio

@@ -4,13 +4,12 @@
 
 #include <array>
 #include <charconv>
-#include <cstring>
 #include <limits>
 #include <optional>
 
 #include "base/check.h"
+#include "base/printable.h"
 #include "base/units.h"
-#include "format/printable.h"
 
 namespace picchio {
 namespace {
@@ -169,16 +168,6 @@ std::string HeaderBytes(NpyType type, std::span<const uint64_t> shape, size_t mi
   return header;
 }
 
-template <typename T>
-std::string WholeFile(std::span<const uint64_t> shape, std::span<const T> values) {
-  uint64_t count = 1;
-  for (const uint64_t size : shape) count *= size;
-  PICCHIO_CHECK(count == values.size());
-  std::string bytes = HeaderBytes(NpyTypeOf<T>(), shape);
-  bytes.append(reinterpret_cast<const char*>(values.data()), values.size_bytes());
-  return bytes;
-}
-
 }  // namespace
 
 std::string_view NpyTypeName(NpyType type) { return kTypes[static_cast<size_t>(type)].name; }
@@ -228,13 +217,6 @@ Result<NpyArray> NpyArray::Load(const Path& path) {
 Status NpyArray::WrongType(NpyType wanted) const {
   return Error(Code::kInvalidArgument, "{}: has elements of {}, expected {}", name_,
                NpyTypeName(type_), NpyTypeName(wanted));
-}
-
-std::string NpyBytes(std::span<const uint64_t> shape, std::span<const float> values) {
-  return WholeFile(shape, values);
-}
-std::string NpyBytes(std::span<const uint64_t> shape, std::span<const int32_t> values) {
-  return WholeFile(shape, values);
 }
 
 NpyRowWriter::NpyRowWriter(AtomicFile file, std::vector<uint64_t> row_shape)

@@ -83,10 +83,6 @@ class NpyArray {
   std::vector<std::byte> data_;
 };
 
-// The whole file for an array; `values` has the product of `shape` many.
-std::string NpyBytes(std::span<const uint64_t> shape, std::span<const float> values);
-std::string NpyBytes(std::span<const uint64_t> shape, std::span<const int32_t> values);
-
 // Writes an F32 array row by row; how many there will be need not be known. The file appears with
 // Finish. One thread at a time.
 class NpyRowWriter {

@@ -9,8 +9,8 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "base/printable.h"
 #include "base/utf8.h"
-#include "format/printable.h"
 #include "format/safetensors_json.h"
 
 namespace picchio {
@@ -74,15 +74,6 @@ const std::string* FindDuplicate(std::span<const TensorInfo> tensors) {
   const auto twice =
       std::adjacent_find(names.begin(), names.end(), [](auto* a, auto* b) { return *a == *b; });
   return twice == names.end() ? nullptr : *twice;
-}
-
-std::string JsonString(std::string_view text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + '"';
 }
 
 }  // namespace

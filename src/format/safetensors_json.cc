@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "format/printable.h"
+#include "base/printable.h"
 
 namespace picchio {
 namespace {

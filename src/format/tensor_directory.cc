@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/printable.h"
 #include "format/checkpoint_index.h"
-#include "format/printable.h"
 
 namespace picchio {
 namespace {

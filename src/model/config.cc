@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "base/printable.h"
 #include "base/units.h"
 #include "kernels/rope.h"
 #include "model/field_reader.h"
@@ -57,11 +58,11 @@ Result<Architecture> ReadArchitecture(FieldReader& fields) {
     if (name != ArchitectureName(architecture)) continue;
     const std::string found = fields.TextOr(model_type, "model_type");
     if (found == model_type) return architecture;
-    return Error(Code::kCorrupt, "{}: model_type is \"{}\", but {} has \"{}\"", fields.where(),
-                 found.substr(0, 100), name, model_type);
+    return Error(Code::kCorrupt, "{}: model_type is {}, but {} has \"{}\"", fields.where(),
+                 Quoted(found), name, model_type);
   }
   return Error(Code::kUnsupported, "{}: {} is not supported yet; supported: {}", fields.where(),
-               name.substr(0, 100), kSupported);
+               Quoted(name), kSupported);
 }
 
 // What both architectures have.
@@ -81,8 +82,8 @@ void ReadCommon(FieldReader& fields, ModelConfig& config) {
 
   const std::string activation = fields.TextOr("silu", "hidden_act");
   if (activation != "silu" && activation != "swish") {
-    fields.Fail(Error(Code::kUnsupported, "{}: hidden_act \"{}\" is not supported; supported: silu",
-                      fields.where(), activation.substr(0, 100)));
+    fields.Fail(Error(Code::kUnsupported, "{}: hidden_act {} is not supported; supported: silu",
+                      fields.where(), Quoted(activation)));
   }
   // The type that the reference computes in. Ours is fixed, so these only have to be floating point
   // as the supported checkpoints are.
@@ -90,8 +91,8 @@ void ReadCommon(FieldReader& fields, ModelConfig& config) {
     const std::string type = fields.TextOr("bfloat16", name);
     if (type != "bfloat16" && type != "float16" && type != "float32") {
       fields.Fail(Error(Code::kUnsupported,
-                        "{}: {} \"{}\" is not supported; supported: bfloat16, float16, float32",
-                        fields.where(), name, type.substr(0, 100)));
+                        "{}: {} {} is not supported; supported: bfloat16, float16, float32",
+                        fields.where(), name, Quoted(type)));
     }
   }
 
@@ -250,9 +251,8 @@ void ReadMxfp4(FieldReader& config) {
   FieldReader fields(*found, config.where() + ": quantization_config");
   const std::string method = fields.TextOr("", "quant_method");
   if (method != "mxfp4") {
-    fields.Fail(Error(Code::kUnsupported,
-                      "{}: quant_method \"{}\" is not supported; supported: mxfp4", fields.where(),
-                      method.substr(0, 100)));
+    fields.Fail(Error(Code::kUnsupported, "{}: quant_method {} is not supported; supported: mxfp4",
+                      fields.where(), Quoted(method)));
   }
   // Names of modules that stayed as they were. The experts alone are expected to be converted.
   if (const Json* names = fields.Find({"modules_to_not_convert"})) {

@@ -153,7 +153,7 @@ TEST(ModelConfig, LoadsTheFixtures) {
   EXPECT_OK(ModelConfig::Load(TestData("fixtures/gpt_oss_long/checkpoint")));
   EXPECT_THAT(ModelConfig::Load(TestData("fixtures/deepseek_v3_tiny/checkpoint")),
               Fails(Code::kUnsupported,
-                    "DeepseekV3ForCausalLM is not supported yet; supported: "
+                    "\"DeepseekV3ForCausalLM\" is not supported yet; supported: "
                     "Qwen3MoeForCausalLM, GptOssForCausalLM"));
   EXPECT_THAT(ModelConfig::Load(TestData("fixtures")), Fails(Code::kNotFound, "config.json"));
 }

@@ -1,7 +1,6 @@
 #include "model/dense_weights.h"
 
 #include <algorithm>
-#include <cmath>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -10,6 +9,7 @@
 
 #include "base/units.h"
 #include "format/dtype.h"
+#include "format/finite.h"
 #include "model/expected_tensors.h"
 
 namespace picchio {
@@ -19,27 +19,11 @@ constexpr std::string_view kScalesSuffix = ".qs";
 // Read and checked at a time by one thread.
 constexpr uint64_t kPieceBytes = 8_MiB;
 
-// Index of the first element that may not be in a weight, or count.
-size_t FirstBad(Dtype dtype, const std::byte* data, size_t count) {
-  const auto first = [count](auto is_bad) {
-    size_t i = 0;
-    while (i < count && !is_bad(i)) ++i;
-    return i;
-  };
-  switch (dtype) {
-    case Dtype::kBf16: {
-      const auto* bits = reinterpret_cast<const uint16_t*>(data);
-      return first([bits](size_t i) { return (bits[i] & 0x7f80) == 0x7f80; });
-    }
-    case Dtype::kF32: {
-      const auto* values = reinterpret_cast<const float*>(data);
-      return first([values](size_t i) { return !std::isfinite(values[i]); });
-    }
-    default: {  // I8: -128 has no place in the symmetric code, and the products rely on that.
-      const auto* codes = reinterpret_cast<const int8_t*>(data);
-      return first([codes](size_t i) { return codes[i] == -128; });
-    }
-  }
+// Index of the first element that may not be in a weight, or how many there are.
+size_t FirstBad(Dtype dtype, std::span<const std::byte> data) {
+  if (dtype != Dtype::kI8) return FirstNotFinite(dtype, data);
+  // -128 has no place in the symmetric code, and the products rely on that.
+  return static_cast<size_t>(std::ranges::find(data, std::byte{0x80}) - data.begin());
 }
 
 class Loader {
@@ -224,7 +208,7 @@ class Loader {
       PICCHIO_RETURN_IF_ERROR(tensors_.ReadAt(entry, offset, narrow));
       WidenToF32(entry.dtype, narrow, {reinterpret_cast<float*>(piece.out), piece.count});
     }
-    const size_t bad = FirstBad(piece.kept, piece.out, piece.count);
+    const size_t bad = FirstBad(piece.kept, {piece.out, piece.count * DtypeBytes(piece.kept)});
     if (bad == piece.count) return Status::Ok();
     return Error(Code::kCorrupt, "{}: element {} of the tensor {} is {}",
                  tensors_.file_name(entry.file_idx), piece.first + bad, entry.name,

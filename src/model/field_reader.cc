@@ -3,15 +3,15 @@
 #include <cmath>
 #include <utility>
 
+#include "base/printable.h"
+
 namespace picchio {
 namespace {
 
 // A value as a message shows it: short, whatever was sent.
 std::string Shown(const Json& value) {
   if (value.is_array() || value.is_object()) return std::string(JsonTypeName(value));
-  std::string text = value.dump();
-  if (text.size() > 60) text = text.substr(0, 57) + "...";
-  return text;
+  return value.is_string() ? Quoted(value.get_ref<const std::string&>()) : value.dump();
 }
 
 }  // namespace
@@ -140,9 +140,9 @@ Status FieldReader::Finish() {
   for (const auto& [name, value] : object_->items()) {
     if (known_.contains(name) || value.is_null() || value == false) continue;
     return Error(Code::kUnsupported,
-                 "{}: the field \"{}\" ({}) is not known to this version and might change the "
+                 "{}: the field {} ({}) is not known to this version and might change the "
                  "mathematics; if it does not, remove it",
-                 where_, name.substr(0, 100), Shown(value));
+                 where_, Quoted(name), Shown(value));
   }
   return Status::Ok();
 }

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "base/printable.h"
 #include "kernels/rope.h"
 
 namespace picchio {
@@ -60,8 +61,8 @@ RopeConfig ReadDictionary(FieldReader& config, std::string_view name, double the
     }
   } else if (type != "default") {
     fields.Fail(Error(Code::kUnsupported,
-                      "{}: the rotary type \"{}\" is not supported; supported: default, yarn",
-                      fields.where(), type.substr(0, 100)));
+                      "{}: the rotary type {} is not supported; supported: default, yarn",
+                      fields.where(), Quoted(type)));
   }
   config.Fail(fields.Finish());
   return rope;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "base/printable.h"
 #include "tokenizer/byte_level.h"
 
 namespace picchio {
@@ -21,12 +22,12 @@ Status ReadVocabulary(const Json& vocab, const std::string& where,
     if (token.empty()) return Error(Code::kCorrupt, "{}: an empty token", where);
     if (!id.is_number_integer()) {
       return Error(Code::kCorrupt, "{}: the id of {} is {} where an integer is expected", where,
-                   Shown(token), JsonTypeName(id));
+                   Quoted(token), JsonTypeName(id));
     }
     const std::optional<std::string> bytes = BytesOfByteLevel(token);
     const bool is_special = special.contains(token);
     const Status added = vocabulary.Add(id.get<int64_t>(), bytes && !is_special ? *bytes : token);
-    if (!added.ok()) return added.WithContext(fmt::format("{}: {}", where, Shown(token)));
+    if (!added.ok()) return added.WithContext(fmt::format("{}: {}", where, Quoted(token)));
     // The text of a special token must not become one through the back door.
     if (bytes && !is_special) vocabulary.MakeFindable(id.get<int32_t>());
   }
@@ -77,14 +78,14 @@ Status ReadMerge(const Json& merge, const Vocabulary& vocabulary, Merges& merges
     std::optional<std::string> side = BytesOfByteLevel(token);
     ids[i] = side ? vocabulary.Find(*side) : Vocabulary::kNone;
     if (ids[i] == Vocabulary::kNone) {
-      return Error(Code::kCorrupt, "{} is not in the vocabulary", Shown(token));
+      return Error(Code::kCorrupt, "{} is not in the vocabulary", Quoted(token));
     }
     bytes[i] = std::move(*side);
   }
   const int32_t merged = vocabulary.Find(bytes[0] + bytes[1]);
   if (merged == Vocabulary::kNone) {
     return Error(Code::kCorrupt, "{} and {} make a token that is not in the vocabulary",
-                 Shown(sides->first), Shown(sides->second));
+                 Quoted(sides->first), Quoted(sides->second));
   }
   return merges.Add(ids[0], ids[1], merged);
 }
@@ -93,7 +94,7 @@ Status ReadMerge(const Json& merge, const Vocabulary& vocabulary, Merges& merges
 
 Result<BpeModel> ReadBpeModel(JsonFields fields, const std::unordered_set<std::string>& special) {
   PICCHIO_ASSIGN_OR_RETURN(const std::string type, fields.String("type"));
-  if (type != "BPE") return fields.Unsupported(fmt::format("the model type {} is", Shown(type)));
+  if (type != "BPE") return fields.Unsupported(fmt::format("the model type {} is", Quoted(type)));
   if (const Json* dropout = fields.Optional("dropout"); dropout != nullptr && *dropout != 0.0) {
     return fields.Unsupported("dropout is");
   }

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/printable.h"
+
 namespace picchio {
 
 Result<JsonFields> JsonFields::Of(const Json& object, std::string where) {
@@ -60,7 +62,7 @@ Status JsonFields::Finish() const {
   for (const auto& [name, value] : object_->items()) {
     if (std::find(taken_.begin(), taken_.end(), name) == taken_.end()) {
       return Error(Code::kUnsupported, "{}: the field {} is not known to this version", where_,
-                   Shown(name));
+                   Quoted(name));
     }
   }
   return Status::Ok();
@@ -74,14 +76,6 @@ Status JsonFields::WrongType(std::string_view name, const Json& value,
                              std::string_view expected) const {
   return Error(Code::kCorrupt, "{}: \"{}\" is {} where {} is expected", where_, name,
                JsonTypeName(value), expected);
-}
-
-std::string Shown(std::string_view text) {
-  constexpr size_t kMost = 60;
-  if (text.size() <= kMost) return fmt::format("\"{}\"", text);
-  size_t end = kMost;
-  while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xC0) == 0x80) --end;
-  return fmt::format("\"{}...\"", text.substr(0, end));
 }
 
 }  // namespace picchio

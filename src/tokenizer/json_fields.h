@@ -51,7 +51,4 @@ class JsonFields {
   std::vector<std::string> taken_;
 };
 
-// Text from the file within a message: in quotes, and not all of it if it is long.
-std::string Shown(std::string_view text);
-
 }  // namespace picchio

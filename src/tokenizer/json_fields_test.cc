@@ -40,12 +40,5 @@ TEST(JsonFields, WrongValues) {
   EXPECT_THAT(JsonFields::Of(Json(3), "f"), Fails(Code::kCorrupt, "f: a number where an object"));
 }
 
-TEST(JsonFields, ShownIsShortAndWhole) {
-  EXPECT_EQ(Shown("abc"), "\"abc\"");
-  EXPECT_EQ(Shown(std::string(60, 'x')), '"' + std::string(60, 'x') + '"');
-  EXPECT_EQ(Shown(std::string(61, 'x')), '"' + std::string(60, 'x') + "...\"");
-  EXPECT_EQ(Shown(std::string(59, 'x') + "\u4e2d"), '"' + std::string(59, 'x') + "...\"");
-}
-
 }  // namespace
 }  // namespace picchio

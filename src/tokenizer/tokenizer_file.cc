@@ -11,6 +11,7 @@
 
 #include "base/function_ref.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "tokenizer/bpe_model.h"
 #include "tokenizer/json_fields.h"
 #include "tokenizer/nfc.h"
@@ -45,7 +46,7 @@ Result<bool> ReadNormalizer(const Json* part, const std::string& where) {
   PICCHIO_RETURN_IF_ERROR(ForEachPart(
       *part, where, "normalizers", [&nfc](const JsonFields& fields, const std::string& type) {
         if (type != "NFC") {
-          return fields.Unsupported(fmt::format("the normalizer {} is", Shown(type)));
+          return fields.Unsupported(fmt::format("the normalizer {} is", Quoted(type)));
         }
         nfc = true;
         return Status::Ok();
@@ -58,7 +59,7 @@ Result<Regex> ReadSplit(JsonFields& fields) {
   PICCHIO_ASSIGN_OR_RETURN(const bool invert, fields.Bool("invert", false));
   if (behavior != "Isolated" || invert) {
     return fields.Unsupported(
-        fmt::format("the behavior {}{} is", Shown(behavior), invert ? ", inverted," : ""));
+        fmt::format("the behavior {}{} is", Quoted(behavior), invert ? ", inverted," : ""));
   }
   PICCHIO_ASSIGN_OR_RETURN(JsonFields pattern, fields.Object("pattern"));
   PICCHIO_ASSIGN_OR_RETURN(const std::string regex, pattern.String("Regex"));
@@ -70,14 +71,14 @@ Result<Regex> ReadSplit(JsonFields& fields) {
 
 // One stage. The ByteLevel one ends the list: what came after would see stand-ins, not text.
 Status ReadStage(JsonFields& fields, const std::string& type, bool& ended, PreTokenizer& out) {
-  if (ended) return fields.Unsupported(fmt::format("{} after ByteLevel is", Shown(type)));
+  if (ended) return fields.Unsupported(fmt::format("{} after ByteLevel is", Quoted(type)));
   if (type == "Split") {
     PICCHIO_ASSIGN_OR_RETURN(Regex regex, ReadSplit(fields));
     out.AddSplit(std::move(regex));
     return Status::Ok();
   }
   if (type != "ByteLevel") {
-    return fields.Unsupported(fmt::format("the pre-tokenizer {} is", Shown(type)));
+    return fields.Unsupported(fmt::format("the pre-tokenizer {} is", Quoted(type)));
   }
   ended = true;
   fields.Ignore("trim_offsets");
@@ -128,7 +129,7 @@ Status CheckPostProcessor(const Json* part, const std::string& where) {
   return ForEachPart(*part, where, "processors", [](JsonFields& fields, const std::string& type) {
     if (type == "TemplateProcessing") return CheckTemplate(fields);
     if (type != "ByteLevel") {
-      return fields.Unsupported(fmt::format("the post-processor {} is", Shown(type)));
+      return fields.Unsupported(fmt::format("the post-processor {} is", Quoted(type)));
     }
     // All of them concern offsets.
     for (const std::string_view name : {"add_prefix_space", "trim_offsets", "use_regex"}) {
@@ -140,7 +141,8 @@ Status CheckPostProcessor(const Json* part, const std::string& where) {
 
 Status CheckDecoder(JsonFields fields) {
   PICCHIO_ASSIGN_OR_RETURN(const std::string type, fields.String("type"));
-  if (type != "ByteLevel") return fields.Unsupported(fmt::format("the decoder {} is", Shown(type)));
+  if (type != "ByteLevel")
+    return fields.Unsupported(fmt::format("the decoder {} is", Quoted(type)));
   for (const std::string_view name : {"add_prefix_space", "trim_offsets", "use_regex"}) {
     fields.Ignore(name);
   }
@@ -167,7 +169,7 @@ Result<AddedToken> ReadAddedToken(const Json& token, bool nfc, const std::string
   if (added.content.empty()) return Error(Code::kCorrupt, "{}: an empty token", where);
   for (const std::string_view name : {"lstrip", "rstrip", "single_word"}) {
     PICCHIO_ASSIGN_OR_RETURN(const bool set, fields.Bool(name, false));
-    if (set) return fields.Unsupported(fmt::format("{} of {} is", name, Shown(added.content)));
+    if (set) return fields.Unsupported(fmt::format("{} of {} is", name, Quoted(added.content)));
   }
   PICCHIO_RETURN_IF_ERROR(fields.Finish());
   added.searched = nfc && added.normalized ? ToNfc(added.content) : added.content;
@@ -186,7 +188,7 @@ Result<std::vector<AddedToken>> ReadAddedTokens(const Json* list, bool nfc,
     PICCHIO_ASSIGN_OR_RETURN(AddedToken token,
                              ReadAddedToken((*list)[i], nfc, fmt::format("{}[{}]", where, i)));
     if (!seen.insert(token.searched).second) {
-      return Error(Code::kCorrupt, "{}[{}]: {} is added twice", where, i, Shown(token.content));
+      return Error(Code::kCorrupt, "{}[{}]: {} is added twice", where, i, Quoted(token.content));
     }
     tokens.push_back(std::move(token));
   }
@@ -208,7 +210,7 @@ Status PlaceAddedTokens(const std::vector<AddedToken>& tokens, const Json& vocab
                      known->get<int64_t>());
     }
     if (!status.ok()) {
-      return status.WithContext(fmt::format("{}[{}]: {}", where, i, Shown(token.content)));
+      return status.WithContext(fmt::format("{}[{}]: {}", where, i, Quoted(token.content)));
     }
   }
   return Status::Ok();
@@ -222,7 +224,8 @@ Result<Tokenizer> TokenizerFile::Parse(std::string_view json, std::string_view w
   const auto at = [&where](std::string_view name) { return fmt::format("{}: {}", where, name); };
 
   PICCHIO_ASSIGN_OR_RETURN(const std::string version, fields.String("version"));
-  if (version != "1.0") return fields.Unsupported(fmt::format("the version {} is", Shown(version)));
+  if (version != "1.0")
+    return fields.Unsupported(fmt::format("the version {} is", Quoted(version)));
   for (const std::string_view name : {"truncation", "padding"}) {
     if (fields.Optional(name) != nullptr) return fields.Unsupported(fmt::format("{} is", name));
   }

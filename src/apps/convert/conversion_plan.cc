@@ -9,9 +9,9 @@
 #include <utility>
 
 #include "apps/model_folder.h"
+#include "base/printable.h"
 #include "format/expert_container.h"
 #include "format/mxfp4.h"
-#include "format/printable.h"
 #include "format/safetensors.h"
 
 namespace picchio {

@@ -18,9 +18,9 @@
 #include "apps/work_queue.h"
 #include "base/atomic_file.h"
 #include "base/function_ref.h"
+#include "base/printable.h"
 #include "base/units.h"
 #include "format/manifest.h"
-#include "format/printable.h"
 
 namespace picchio {
 namespace {
@@ -335,7 +335,6 @@ Result<ConversionReport> Convert(const Path& checkpoint_folder, const Path& mode
       .output_bytes = plan.output_bytes,
       .resumed_bytes = conversion.resumed_bytes(),
       .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
-      .experts = plan.experts,
       .errors = conversion.errors(),
       .notes = std::move(companions.notes)};
 }

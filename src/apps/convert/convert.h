@@ -24,7 +24,6 @@ struct ConversionReport {
   uint64_t output_bytes = 0;
   uint64_t resumed_bytes = 0;  // Of the source, done by an earlier run.
   double seconds = 0;
-  PayloadKind experts = PayloadKind::kInt4;
   // What quantising lost, by the class of tensor; classes that were kept exactly are absent.
   struct ClassError {
     TensorClass tensor_class;

@@ -222,8 +222,7 @@ TEST(Convert, AnotherSourceOrOtherOptionsStartAfresh) {
 TEST(Convert, MxfpExpertsAreKeptByDefaultAndDecodedExactly) {
   const Path checkpoint = FixtureCheckpoint("gpt_oss_tiny");
   TemporaryFolder kept;
-  ASSERT_OK_AND_ASSIGN(const ConversionReport report, ConvertTo(checkpoint, kept.path(), {}));
-  EXPECT_EQ(report.experts, PayloadKind::kMxfp4);
+  ASSERT_OK(ConvertTo(checkpoint, kept.path(), {}));
   const TensorDirectory model = OpenModel(kept.path());
   ASSERT_OK_AND_ASSIGN(const TensorDirectory source, TensorDirectory::OpenCheckpoint(checkpoint));
   for (const char* matrix : {"gate_up_proj", "down_proj"}) {

@@ -4,11 +4,11 @@
 #include <string>
 #include <utility>
 
+#include "base/printable.h"
 #include "base/units.h"
 #include "format/finite.h"
 #include "format/int8.h"
 #include "format/mxfp4.h"
-#include "format/printable.h"
 
 namespace picchio {
 namespace {

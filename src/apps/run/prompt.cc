@@ -3,8 +3,8 @@
 #include <charconv>
 
 #include "apps/standard_input.h"
+#include "base/printable.h"
 #include "base/units.h"
-#include "format/printable.h"
 
 namespace picchio {
 namespace {

@@ -8,8 +8,8 @@
 #include "apps/progress.h"
 #include "apps/work_queue.h"
 #include "base/hash.h"
+#include "base/printable.h"
 #include "base/units.h"
-#include "format/printable.h"
 #include "format/tensor_directory.h"
 
 namespace picchio {

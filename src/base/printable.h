@@ -1,4 +1,4 @@
-// Names from outside, made fit for a message.
+// Names from outside, made fit for a message, and our own made fit for a file.
 #pragma once
 
 #include <string>
@@ -6,9 +6,13 @@
 
 namespace picchio {
 
-// `text` in double quotes, control bytes, quotes and backslashes as \xNN, cut after 200 bytes: a
-// hostile name can neither break a line of output nor flood it.
+// `text` in double quotes, control bytes, quotes and backslashes as \xNN, cut after 200 bytes, or
+// before the character that they end in: a hostile name can neither break a line of output nor
+// flood it.
 std::string Quoted(std::string_view text);
+
+// `text` as a string of JSON. It has no control bytes.
+std::string JsonString(std::string_view text);
 
 // Whether `text` holds a byte below 0x20 or 0x7f.
 bool HasControlBytes(std::string_view text);

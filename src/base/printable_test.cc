@@ -1,4 +1,4 @@
-#include "format/printable.h"
+#include "base/printable.h"
 
 #include "support/test_support.h"
 
@@ -9,6 +9,13 @@ TEST(Printable, QuotesAndEscapes) {
   EXPECT_EQ(Quoted("a b\u00e9"), "\"a b\u00e9\"");
   EXPECT_EQ(Quoted("a\n\"\\\x7f"), R"("a\x0a\x22\x5c\x7f")");
   EXPECT_EQ(Quoted(std::string(500, 'x')), "\"" + std::string(200, 'x') + "...\"");
+  EXPECT_EQ(Quoted(std::string(198, 'x') + "\u4e2d"), "\"" + std::string(198, 'x') + "...\"");
+  EXPECT_EQ(Quoted(std::string(197, 'x') + "\u4e2d"), "\"" + std::string(197, 'x') + "\u4e2d\"");
+}
+
+TEST(Printable, WritesJsonStrings) {
+  EXPECT_EQ(JsonString("a/b\u00e9"), "\"a/b\u00e9\"");
+  EXPECT_EQ(JsonString("a\"\\"), R"("a\"\\")");
 }
 
 TEST(Printable, KnowsPlainFileNames) {
