@@ -169,6 +169,24 @@ Result<bool> File::TryLock() {
   return ErrnoError(errno, "cannot lock " + name_);
 }
 
+Result<FolderLock> FolderLock::Take(const Path& folder) {
+  const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (descriptor < 0) return ErrnoError(errno, "cannot open folder " + PathText(folder));
+  FolderLock lock(descriptor);
+  int result;
+  do {
+    result = flock(descriptor, LOCK_EX | LOCK_NB);
+  } while (result != 0 && errno == EINTR);
+  if (result != 0 && errno == EWOULDBLOCK) {
+    return Error(Code::kUnavailable, "{} is locked by another process", PathText(folder));
+  }
+  return lock;
+}
+
+FolderLock::~FolderLock() {
+  if (descriptor_ >= 0) close(descriptor_);
+}
+
 Status MemoryFile::ReadAt(uint64_t offset, std::span<std::byte> out) const {
   if (offset > bytes_.size() || out.size() > bytes_.size() - offset) {
     return Error(Code::kIoError, "{} ends at byte {}, before the end of what was asked", name_,

@@ -10,6 +10,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/status.h"
@@ -85,6 +86,24 @@ class File final : public RandomAccessFile {
   int descriptor_ = -1;
   uint64_t size_ = 0;
   std::string name_;
+};
+
+// The lock on a folder itself, which no removed or renamed file in it takes away. It goes with the
+// object or with the process. Move-only.
+class FolderLock {
+ public:
+  // kUnavailable where somebody else has it. A file system that cannot lock folders (some network
+  // ones) lets everybody have it.
+  static Result<FolderLock> Take(const Path& folder);
+
+  FolderLock(FolderLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  FolderLock& operator=(FolderLock&&) = delete;
+  ~FolderLock();
+
+ private:
+  explicit FolderLock(int descriptor) : descriptor_(descriptor) {}
+
+  int descriptor_ = -1;
 };
 
 // Memory that reads as a file, for tests and fuzzers. Borrows the bytes.

@@ -79,6 +79,22 @@ TEST(File, SecondLockIsRefusedUntilTheFirstCloses) {
   EXPECT_TRUE(now);
 }
 
+TEST(FolderLock, IsHeldWhateverHappensToTheFilesInIt) {
+  TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "a");
+  WriteAll(folder / "a" / "file", "x");
+  {
+    ASSERT_OK_AND_ASSIGN(FolderLock first, FolderLock::Take(folder / "a"));
+    const FolderLock held = std::move(first);
+    std::filesystem::remove(folder / "a" / "file");
+    EXPECT_THAT(FolderLock::Take(folder / "a"), Fails(Code::kUnavailable, "another process"));
+    std::filesystem::rename(folder / "a", folder / "b");
+    EXPECT_THAT(FolderLock::Take(folder / "b"), Fails(Code::kUnavailable, "another process"));
+  }
+  EXPECT_OK(FolderLock::Take(folder / "b"));
+  EXPECT_THAT(FolderLock::Take(folder / "none"), Fails(Code::kIoError, "none"));
+}
+
 TEST(File, NamesWithSpacesAndUtf8) {
   TemporaryFolder folder;
   const std::string name = "un modèle à 30 Md \xF0\x9F\x90\xA6";

@@ -9,6 +9,7 @@
 #include "apps/verify/verify.h"
 #include "base/human.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "base/thread_pool.h"
 
 namespace picchio {
@@ -28,6 +29,16 @@ Status Run(const VerifyFlags& flags) {
     return result.error();
   }
   const VerifyReport& report = *result;
+  if (!report.unlisted.empty()) {
+    std::string names;
+    for (const std::string& name : report.unlisted) {
+      names += (names.empty() ? "" : ", ") + Quoted(name);
+    }
+    std::fprintf(stderr,
+                 "warning: files that the manifest does not list, and that take no part in the "
+                 "model: %s\n",
+                 names.c_str());
+  }
   const double rate =
       report.seconds > 0 ? static_cast<double>(report.bytes) / 1e9 / report.seconds : 0;
   if (flags.json) {
@@ -37,6 +48,7 @@ Status Run(const VerifyFlags& flags) {
                     {"files", report.num_files},
                     {"bytes", report.bytes},
                     {"seconds", report.seconds},
+                    {"unlisted", report.unlisted},
                     {"gb_per_s", rate}};
     PrintJson(json);
     return Status::Ok();
@@ -59,7 +71,7 @@ void AddVerifyCommand(CLI::App& app, Invocation& invocation) {
   command->add_flag("--json", flags->json, "Report as JSON");
   command->footer(
       "Reads every byte and compares it with the manifest. Exit code 1 and the first fault where\n"
-      "something differs.\n\n"
+      "something differs. Files that the manifest does not list are named, and no fault.\n\n"
       "Example:\n"
       "  picchio verify ~/models/qwen3-30b");
   command->callback([flags, &invocation] { invocation.run = [flags] { return Run(*flags); }; });

@@ -13,6 +13,7 @@
 #include "apps/convert/journal.h"
 #include "apps/convert/output_files.h"
 #include "apps/convert/unit_runner.h"
+#include "apps/hash_range.h"
 #include "apps/model_folder.h"
 #include "apps/progress.h"
 #include "apps/work_queue.h"
@@ -64,20 +65,27 @@ Status CheckFolders(const Path& checkpoint, const Path& model) {
 }
 
 // Makes the folder of the model, or takes one that is empty or holds an unfinished conversion: what
-// is somebody else's is never written over.
-Status PrepareModelFolder(const Path& model, const ConversionPlan& plan,
-                          const Companions& companions) {
+// is somebody else's is never written over. It is ours alone as long as the lock is held.
+Result<FolderLock> PrepareModelFolder(const Path& model, const ConversionPlan& plan,
+                                      const Companions& companions) {
   std::error_code error;
   const bool made = std::filesystem::create_directories(model, error);
   if (error) return ErrnoError(error.value(), "cannot make the folder " + PathText(model));
   if (made && model.has_parent_path()) PICCHIO_RETURN_IF_ERROR(SyncFolder(model.parent_path()));
+  Result<FolderLock> lock = FolderLock::Take(model);
+  if (!lock && lock.error().code() == Code::kUnavailable) {
+    return Error(Code::kUnavailable,
+                 "another conversion is writing to {}: wait for it, or choose another folder",
+                 PathText(model));
+  }
+  PICCHIO_RETURN_IF_ERROR(lock.status());
   if (FileExists(model / kManifestName)) {
     return Error(Code::kInvalidArgument,
                  "{} already holds a converted model: remove it or choose another folder "
                  "(picchio verify proves it whole)",
                  PathText(model));
   }
-  if (FileExists(model / kJournalName)) return Status::Ok();
+  if (FileExists(model / kJournalName)) return lock;
   const auto refuse = [&](const std::string& name) {
     return Error(Code::kInvalidArgument,
                  "{} already exists, and a conversion would write over it: choose an empty folder",
@@ -89,7 +97,7 @@ Status PrepareModelFolder(const Path& model, const ConversionPlan& plan,
   for (const Companion& companion : companions.files) {
     if (std::filesystem::exists(model / companion.name, error)) return refuse(companion.name);
   }
-  return Status::Ok();
+  return lock;
 }
 
 // Removes the containers of an unfinished conversion with another plan.
@@ -134,11 +142,10 @@ class Conversion {
     if (claimed.empty()) return Status::Ok();
     Progress progress("checking what an earlier run wrote", bytes);
     return RunOnThreads(num_threads, claimed.size(), [&](size_t n, int) -> Status {
-      if (stop.load()) return Status(Code::kCancelled, "stopped");
       const ConversionUnit& unit = plan_.units[claimed[n]];
-      PICCHIO_ASSIGN_OR_RETURN(bool intact, IsIntact(unit.output_idx, progress));
+      PICCHIO_ASSIGN_OR_RETURN(bool intact, IsIntact(unit.output_idx, progress, stop));
       if (intact && unit.scales_output_idx.has_value()) {
-        PICCHIO_ASSIGN_OR_RETURN(intact, IsIntact(*unit.scales_output_idx, progress));
+        PICCHIO_ASSIGN_OR_RETURN(intact, IsIntact(*unit.scales_output_idx, progress, stop));
       }
       if (!intact) return Status::Ok();
       const std::lock_guard lock(mutex_);
@@ -227,18 +234,12 @@ class Conversion {
             journal_.entries().contains(plan_.tensors[*unit.scales_output_idx].name));
   }
 
-  Result<bool> IsIntact(size_t tensor_idx, Progress& progress) {
+  Result<bool> IsIntact(size_t tensor_idx, Progress& progress, const std::atomic<bool>& stop) {
     const OutputTensor& tensor = plan_.tensors[tensor_idx];
-    std::vector<std::byte> block(std::min<uint64_t>(tensor.bytes, 4_MiB));
-    Sha256 hash;
-    for (uint64_t offset = 0; offset < tensor.bytes; offset += block.size()) {
-      const auto part =
-          std::span(block).first(std::min<uint64_t>(block.size(), tensor.bytes - offset));
-      PICCHIO_RETURN_IF_ERROR(outputs_.Read(tensor, offset, part));
-      hash.Update(part);
-      progress.Add(part.size());
-    }
-    return hash.Finish() == journal_.entries().at(tensor.name).sha256;
+    PICCHIO_ASSIGN_OR_RETURN(
+        const Sha256Digest found,
+        HashRange(outputs_.FileOf(tensor), tensor.offset, tensor.bytes, progress, stop));
+    return found == journal_.entries().at(tensor.name).sha256;
   }
 
   void Keep(const ConversionUnit& unit, const Sha256Digest& output, const Sha256Digest& scales,
@@ -294,7 +295,8 @@ Result<ConversionReport> Convert(const Path& checkpoint_folder, const Path& mode
   PICCHIO_ASSIGN_OR_RETURN(const std::string stamps, StampsOf(checkpoint_folder, checkpoint));
   PICCHIO_ASSIGN_OR_RETURN(const ConversionPlan plan, PlanConversion(config, checkpoint, options));
   PICCHIO_ASSIGN_OR_RETURN(Companions companions, ReadCompanions(checkpoint_folder, config));
-  PICCHIO_RETURN_IF_ERROR(PrepareModelFolder(model_folder, plan, companions));
+  PICCHIO_ASSIGN_OR_RETURN(const FolderLock lock,
+                           PrepareModelFolder(model_folder, plan, companions));
 
   PICCHIO_ASSIGN_OR_RETURN(Journal journal, Journal::Open(model_folder / kJournalName,
                                                           Fingerprint(config, checkpoint, stamps,

@@ -451,8 +451,7 @@ TEST(Convert, AnotherPlanLeavesNoContainersOfTheFirst) {
 TEST(Convert, TwoAtOnceAreRefused) {
   TemporaryFolder folder;
   std::filesystem::create_directories(folder / "out");
-  ASSERT_OK_AND_ASSIGN(const Journal journal,
-                       Journal::Open(folder / "out" / "conversion.journal", "f"));
+  ASSERT_OK_AND_ASSIGN(const FolderLock lock, FolderLock::Take(folder / "out"));
   EXPECT_THAT(ConvertTo(FixtureCheckpoint("qwen3_moe_long"), folder / "out", {}),
               Fails(Code::kUnavailable, "another conversion"));
 }

@@ -55,11 +55,6 @@ Status OutputFiles::Write(const OutputTensor& tensor, uint64_t offset,
   return Status::Ok();
 }
 
-Status OutputFiles::Read(const OutputTensor& tensor, uint64_t offset,
-                         std::span<std::byte> bytes) const {
-  return files_[tensor.file_idx].ReadAt(tensor.offset + offset, bytes);
-}
-
 Status OutputFiles::Publish() {
   for (File& file : files_) PICCHIO_RETURN_IF_ERROR(file.Sync());
   for (const std::string& name : names_) {

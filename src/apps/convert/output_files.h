@@ -20,7 +20,8 @@ class OutputFiles {
 
   // Any thread, several at a time.
   Status Write(const OutputTensor& tensor, uint64_t offset, std::span<const std::byte> bytes);
-  Status Read(const OutputTensor& tensor, uint64_t offset, std::span<std::byte> bytes) const;
+  // The file that holds the tensor, at its offset.
+  const File& FileOf(const OutputTensor& tensor) const { return files_[tensor.file_idx]; }
 
   // Syncs every file and gives it its own name.
   Status Publish();

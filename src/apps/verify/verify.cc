@@ -2,34 +2,20 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
+#include <string_view>
 #include <vector>
 
+#include "apps/hash_range.h"
 #include "apps/model_folder.h"
 #include "apps/progress.h"
 #include "apps/work_queue.h"
 #include "base/hash.h"
 #include "base/printable.h"
-#include "base/units.h"
 #include "format/tensor_directory.h"
 
 namespace picchio {
 namespace {
-
-// Hashes [offset, offset + bytes) of a file, a block at a time.
-Result<Sha256Digest> HashRange(const RandomAccessFile& file, uint64_t offset, uint64_t bytes,
-                               Progress& progress, const std::atomic<bool>& stop) {
-  std::vector<std::byte> block(std::min<uint64_t>(bytes, 4_MiB));
-  Sha256 hash;
-  for (uint64_t done = 0; done < bytes;) {
-    if (stop.load(std::memory_order_relaxed)) return Status(Code::kCancelled, "stopped");
-    const auto part = std::span(block).first(std::min<uint64_t>(block.size(), bytes - done));
-    PICCHIO_RETURN_IF_ERROR(file.ReadAt(offset + done, part));
-    hash.Update(part);
-    progress.Add(part.size());
-    done += part.size();
-  }
-  return hash.Finish();
-}
 
 Status CheckHash(const Sha256Digest& found, const Sha256Digest& expected) {
   if (found == expected) return Status::Ok();
@@ -52,6 +38,16 @@ uint64_t DataStart(const TensorDirectory& tensors, size_t file_idx) {
     if (tensor.file_idx == file_idx) start = std::min(start, tensor.offset);
   }
   return start;
+}
+
+Result<std::vector<std::string>> UnlistedFiles(const Path& folder, const Manifest& manifest) {
+  std::set<std::string, std::less<>> listed = {std::string(kManifestName)};
+  for (const ManifestFile& file : manifest.files) listed.insert(file.name);
+  for (const ManifestContainer& container : manifest.containers) listed.insert(container.name);
+  for (const ManifestStore& store : manifest.stores) listed.insert(store.name);
+  PICCHIO_ASSIGN_OR_RETURN(std::vector<std::string> names, ListFiles(folder));
+  std::erase_if(names, [&](const std::string& name) { return listed.contains(name); });
+  return names;
 }
 
 }  // namespace
@@ -92,6 +88,7 @@ Result<VerifyReport> VerifyModel(const Path& folder, int num_threads,
   VerifyReport report{.num_tensors = manifest.tensors.size(),
                       .num_files = manifest.files.size() + manifest.containers.size(),
                       .model_id = manifest.model_id().Hex()};
+  PICCHIO_ASSIGN_OR_RETURN(report.unlisted, UnlistedFiles(folder, manifest));
   for (const Item& item : items) report.bytes += item.bytes;
   Progress progress("verifying", report.bytes);
   std::vector<Status> faults(items.size());

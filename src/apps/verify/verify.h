@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 #include "base/status.h"
@@ -17,6 +18,8 @@ struct VerifyReport {
   uint64_t bytes = 0;  // Read and hashed.
   double seconds = 0;
   std::string model_id;
+  // Files in the folder that the manifest does not list, sorted: they take no part in the model.
+  std::vector<std::string> unlisted;
 };
 
 // Reads every byte of the model with `num_threads` threads. Returns the report where all is as the

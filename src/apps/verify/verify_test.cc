@@ -84,6 +84,18 @@ TEST_F(VerifyModelTest, NamesTheFirstFaultAndCountsTheOthers) {
   EXPECT_THAT(Verify(), Fails(Code::kCorrupt, "1 more"));
 }
 
+// What the manifest does not list is no part of the model: it is named, and no fault.
+TEST_F(VerifyModelTest, NamesWhatIsNotListed) {
+  ASSERT_OK_AND_ASSIGN(const VerifyReport clean, Verify());
+  EXPECT_TRUE(clean.unlisted.empty());
+  WriteAll(model() / "experts-00099.safetensors", "x");
+  WriteAll(model() / "conversion.journal", "");
+  ASSERT_OK_AND_ASSIGN(const VerifyReport report, Verify());
+  EXPECT_THAT(report.unlisted,
+              testing::ElementsAre("conversion.journal", "experts-00099.safetensors"));
+  EXPECT_EQ(report.num_files, clean.num_files);
+}
+
 TEST_F(VerifyModelTest, SaysWhatAFolderIsInstead) {
   EXPECT_THAT(VerifyModel(folder_ / "in", 1, kGoOn), Fails(Code::kNotFound, "picchio convert"));
   EXPECT_THAT(VerifyModel(folder_ / "none", 1, kGoOn), Fails(Code::kNotFound, "not a folder"));

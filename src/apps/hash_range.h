@@ -1,0 +1,19 @@
+// The hash of a part of a file, however large it is.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "apps/progress.h"
+#include "base/file.h"
+#include "base/hash.h"
+#include "base/status.h"
+
+namespace picchio {
+
+// SHA-256 of [offset, offset + bytes), read a block at a time and reported to `progress` so.
+// kCancelled once `stop` is set. Any thread.
+Result<Sha256Digest> HashRange(const RandomAccessFile& file, uint64_t offset, uint64_t bytes,
+                               Progress& progress, const std::atomic<bool>& stop);
+
+}  // namespace picchio
