@@ -7,12 +7,17 @@
 #include <cerrno>
 #include <string>
 
+#include "base/huge_pages.h"
 #include "base/units.h"
 
 namespace picchio {
 namespace {
 
-constexpr uint64_t kHugePageBytes = 2_MiB;
+// From here on the last, partial huge page is worth its memory: at most one part in sixteen.
+constexpr uint64_t kWholeHugePagesFrom = 32_MiB;
+
+// linux/mman.h's MADV_COLLAPSE (Linux 6.1), which the C library of today does not know.
+constexpr int kMadviseCollapse = 25;
 
 uint64_t PageBytes() { return static_cast<uint64_t>(sysconf(_SC_PAGESIZE)); }
 
@@ -31,23 +36,50 @@ std::byte* MapAligned(uint64_t size, uint64_t alignment) {
   return data + before;
 }
 
-// Backs all pages. Kernels before 5.14 do not know the request and are asked by writing.
-Status Populate(std::byte* data, uint64_t size) {
+// Backs all pages through the kernel, which says what a write to them would die of. Kernels before
+// 5.14 do not know the request: EINVAL.
+int PopulateError(std::byte* data, uint64_t size) {
 #ifdef MADV_POPULATE_WRITE
   int result;
   do {
     result = madvise(data, size, MADV_POPULATE_WRITE);
   } while (result != 0 && (errno == EINTR || errno == EAGAIN));
-  if (result == 0) return Status::Ok();
-  if (errno != EINVAL) {
-    return {Code::kResourceExhausted, ErrnoError(errno, "cannot back the pages").message(), errno};
-  }
+  return result == 0 ? 0 : errno;
+#else
+  (void)data, (void)size;
+  return EINVAL;
 #endif
+}
+
+Status Populate(std::byte* data, uint64_t size) {
+  const int error = PopulateError(data, size);
+  if (error == 0) return Status::Ok();
+  if (error != EINVAL) {
+    return {Code::kResourceExhausted, ErrnoError(error, "cannot back the pages").message(), error};
+  }
   const uint64_t page_bytes = PageBytes();
   for (uint64_t at = 0; at < size; at += page_bytes) {
     *static_cast<volatile std::byte*>(data + at) = std::byte{0};
   }
   return Status::Ok();
+}
+
+// `size` bytes, a multiple of huge pages, from the administrator's pool; null where it has not
+// enough. A pool may promise pages that a hugetlb cgroup then refuses, with a signal at the first
+// write: only a kernel that can be asked beforehand is.
+std::byte* MapHugetlb(uint64_t size) {
+#ifdef MAP_HUGE_2MB
+  void* mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_HUGE_2MB, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  auto* data = static_cast<std::byte*>(mapped);
+  (void)madvise(data, size, MADV_DONTFORK);
+  if (PopulateError(data, size) == 0) return data;
+  munmap(mapped, size);
+#else
+  (void)size;
+#endif
+  return nullptr;
 }
 
 }  // namespace
@@ -56,7 +88,7 @@ uint64_t PhysicalMemoryBytes() {
   return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * PageBytes();
 }
 
-Result<PageMemory> PageMemory::Allocate(uint64_t size) {
+Result<PageMemory> PageMemory::Allocate(uint64_t size, Source source) {
   if (size == 0) return PageMemory();
   // Overcommit would grant more than there is, and the kernel would then kill somebody for it.
   const uint64_t physical = PhysicalMemoryBytes();
@@ -64,18 +96,27 @@ Result<PageMemory> PageMemory::Allocate(uint64_t size) {
     return Error(Code::kResourceExhausted, "no memory for {} bytes: the machine has {}", size,
                  physical);
   }
-  size = RoundUp(size, PageBytes());
+  if (source == Source::kHugetlb) {
+    const uint64_t whole = RoundUp(size, kHugePageBytes);
+    if (std::byte* data = MapHugetlb(whole); data != nullptr) {
+      return PageMemory(data, whole, Source::kHugetlb);
+    }
+  }
+  size = RoundUp(size, size >= kWholeHugePagesFrom ? kHugePageBytes : PageBytes());
   std::byte* data = MapAligned(size, size >= kHugePageBytes ? kHugePageBytes : PageBytes());
   if (data == nullptr) {
     return Error(Code::kResourceExhausted, "no memory for {} bytes", size);
   }
-  PageMemory memory(data, size);
+  PageMemory memory(data, size, Source::kTransparent);
   // Both are wishes: a kernel without huge pages serves small ones.
   (void)madvise(data, size, MADV_HUGEPAGE);
   (void)madvise(data, size, MADV_DONTFORK);
   if (const Status populated = Populate(data, size); !populated.ok()) {
     return populated.WithContext(fmt::format("no memory for {} bytes", size));
   }
+  // What came in small pages, from a fragmented machine or one where the automatism is off, is
+  // asked for once more, and by name. Costs nothing where all is huge.
+  if (size >= kHugePageBytes) (void)madvise(data, size, kMadviseCollapse);
   return memory;
 }
 
