@@ -12,9 +12,11 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "base/deadline.h"
 #include "base/status.h"
+#include "io/device_statistics.h"
 
 namespace picchio {
 
@@ -72,6 +74,11 @@ class ReadQueue {
   virtual void Drain() = 0;
 };
 
+// kInvalidArgument, naming the place, where `read` does not keep to `alignment` in a file of
+// `file_bytes` bytes called `name`.
+Status CheckAlignment(const DeviceRead& read, uint64_t alignment, uint64_t file_bytes,
+                      std::string_view name);
+
 // What there is to read. Any thread may call; queues must not outlive their device.
 class BlockDevice {
  public:
@@ -81,8 +88,13 @@ class BlockDevice {
   virtual size_t num_files() const = 0;
   virtual uint64_t file_bytes(size_t file_idx) const = 0;  // As it was when the device was opened.
 
-  // What offset, length and address of every read must be a multiple of; 1 where nothing is asked.
+  // What offset, length and address of every read must be a multiple of, a power of two; 1 where
+  // nothing is asked. The length of a read that ends where its file ends is free. Other reads are
+  // answered with kInvalidArgument.
   virtual uint64_t alignment() const = 0;
+
+  // What it did so far, and what its user should know.
+  virtual DeviceReport Report() const { return {}; }
 
   virtual Result<std::unique_ptr<ReadQueue>> OpenQueue() = 0;
 };

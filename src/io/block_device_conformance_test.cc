@@ -7,12 +7,15 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "base/aligned_buffer.h"
+#include "base/page_memory.h"
 #include "base/units.h"
 #include "io/block_device.h"
 #include "io/buffered_device.h"
+#include "io/direct_device.h"
 #include "support/test_support.h"
 
 namespace picchio {
@@ -30,7 +33,10 @@ struct DeviceCase {
   std::function<Result<std::unique_ptr<BlockDevice>>(std::span<const Path>)> open;
 };
 
-class BlockDeviceConformanceTest : public testing::TestWithParam<DeviceCase> {
+// Where the bytes go: scattered small pages, or huge pages where the system has them.
+enum class Memory { kSmallPages, kHugePages };
+
+class BlockDeviceConformanceTest : public testing::TestWithParam<std::tuple<DeviceCase, Memory>> {
  protected:
   void SetUp() override {
     std::mt19937 random(4);
@@ -41,23 +47,36 @@ class BlockDeviceConformanceTest : public testing::TestWithParam<DeviceCase> {
       paths_.push_back(folder_ / ("file" + std::to_string(contents_.size())));
       WriteAll(paths_.back(), content);
     }
-    auto device = GetParam().open(paths_);
+    auto device = std::get<DeviceCase>(GetParam()).open(paths_);
     ASSERT_OK(device);
     device_ = std::move(device).value();
-    memory_ = AlignedBuffer::Allocate(kSlots * kSlotBytes, 64_KiB).value();
+    AllocateMemory();
     OpenQueue();
+  }
+
+  void AllocateMemory() {
+    if (std::get<Memory>(GetParam()) == Memory::kHugePages) {
+      pages_ = PageMemory::Allocate(2_MiB).value();
+    } else {
+      buffer_ = AlignedBuffer::Allocate(kSlots * kSlotBytes, 64_KiB).value();
+    }
+  }
+  void FreeMemory() {
+    pages_ = PageMemory();
+    buffer_ = AlignedBuffer();
+  }
+  std::span<std::byte> memory() {
+    return (pages_.size() > 0 ? pages_.bytes() : buffer_.bytes()).first(kSlots * kSlotBytes);
   }
 
   void OpenQueue() {
     auto queue = device_->OpenQueue();
     ASSERT_OK(queue);
     queue_ = std::move(queue).value();
-    ASSERT_OK(queue_->Attach(memory_.bytes()));
+    ASSERT_OK(queue_->Attach(memory()));
   }
 
-  std::span<std::byte> slot(uint64_t i) {
-    return memory_.bytes().subspan(i * kSlotBytes, kSlotBytes);
-  }
+  std::span<std::byte> slot(uint64_t i) { return memory().subspan(i * kSlotBytes, kSlotBytes); }
   void Poison(uint64_t i) { std::ranges::fill(slot(i), kPoison); }
 
   // A read of any place that the alignment allows, into slot `tag`.
@@ -98,7 +117,8 @@ class BlockDeviceConformanceTest : public testing::TestWithParam<DeviceCase> {
   TemporaryFolder folder_;
   std::vector<std::string> contents_;
   std::vector<Path> paths_;
-  AlignedBuffer memory_;
+  PageMemory pages_;
+  AlignedBuffer buffer_;
   std::unique_ptr<BlockDevice> device_;
   std::unique_ptr<ReadQueue> queue_;
 };
@@ -141,14 +161,49 @@ TEST_P(BlockDeviceConformanceTest, ReadsTheBytes) {
 
 TEST_P(BlockDeviceConformanceTest, ReadsUpToTheLastByte) {
   const uint64_t unit = device_->alignment();
-  Poison(0);
-  const DeviceRead read{
-      .file_idx = 1, .offset = contents_[1].size() - unit, .out = slot(0).first(unit)};
-  ASSERT_EQ(queue_->Submit({&read, 1}), 1u);
-  DeviceCompletion completion;
-  ASSERT_EQ(queue_->Reap({&completion, 1}, kForever), 1u);
-  EXPECT_OK(completion.status);
-  ExpectBytes(read);
+  for (uint32_t file_idx = 0; file_idx < contents_.size(); ++file_idx) {
+    const uint64_t size = contents_[file_idx].size();
+    for (const uint64_t blocks : {1, 3}) {
+      // Of the file that is no multiple of anything: its last, partial block, alone and after two
+      // others.
+      const uint64_t offset = (CeilDiv(size, unit) - blocks) * unit;
+      Poison(0);
+      const DeviceRead read{
+          .file_idx = file_idx, .offset = offset, .out = slot(0).first(size - offset)};
+      ASSERT_EQ(queue_->Submit({&read, 1}), 1u);
+      DeviceCompletion completion;
+      ASSERT_EQ(queue_->Reap({&completion, 1}, kForever), 1u);
+      EXPECT_OK(completion.status);
+      ExpectBytes(read);
+    }
+  }
+}
+
+TEST_P(BlockDeviceConformanceTest, RefusesWhatIsNotAlignedOrReadsIt) {
+  const uint64_t unit = device_->alignment();
+  if (unit == 1) {
+    Poison(0);
+    const DeviceRead read{.file_idx = 0, .offset = 1, .out = slot(0).first(3)};
+    ASSERT_EQ(queue_->Submit({&read, 1}), 1u);
+    DeviceCompletion completion;
+    ASSERT_EQ(queue_->Reap({&completion, 1}, kForever), 1u);
+    EXPECT_OK(completion.status);
+    ExpectBytes(read);
+    return;
+  }
+  for (int which = 0; which < 3; ++which) {
+    Poison(0);
+    const DeviceRead read{.file_idx = 0,
+                          .offset = which == 0 ? unit / 2 : 0,
+                          .out = which == 1   ? slot(0).subspan(unit / 2, unit)
+                                 : which == 2 ? slot(0).first(unit + 1)
+                                              : slot(0).first(unit)};
+    ASSERT_EQ(queue_->Submit({&read, 1}), 1u);
+    DeviceCompletion completion;
+    ASSERT_EQ(queue_->Reap({&completion, 1}, kForever), 1u);
+    EXPECT_THAT(completion.status, Fails(Code::kInvalidArgument, "must be multiples of"));
+    EXPECT_TRUE(std::ranges::all_of(slot(0), [](std::byte b) { return b == kPoison; }));
+  }
 }
 
 TEST_P(BlockDeviceConformanceTest, AnEndOfFileBeforeTheEndIsAnError) {
@@ -205,7 +260,7 @@ TEST_P(BlockDeviceConformanceTest, DrainGivesAllMemoryBackAndTheQueueGoesOn) {
     for (uint64_t i = 0; i < kSlots; ++i) Poison(i);
     ExpectIdle();
     std::this_thread::sleep_for(microseconds(200));
-    EXPECT_TRUE(std::ranges::all_of(memory_.bytes(), [](std::byte b) { return b == kPoison; }))
+    EXPECT_TRUE(std::ranges::all_of(memory(), [](std::byte b) { return b == kPoison; }))
         << "written after Drain";
     const DeviceRead read = RandomRead(random, 0);
     ASSERT_EQ(queue_->Submit({&read, 1}), 1u);
@@ -219,8 +274,8 @@ TEST_P(BlockDeviceConformanceTest, DestructionGivesAllMemoryBack) {
   for (int round = 0; round < 10; ++round) {
     ASSERT_GE(queue_->Submit(RandomReads(random, kSlots)), 1u);
     queue_.reset();
-    memory_ = AlignedBuffer();  // A late write is a use after free.
-    memory_ = AlignedBuffer::Allocate(kSlots * kSlotBytes, 64_KiB).value();
+    FreeMemory();  // A late write is a use after free.
+    AllocateMemory();
     OpenQueue();
   }
 }
@@ -303,11 +358,23 @@ TEST_P(BlockDeviceConformanceTest, RandomUseKeepsEveryPromise) {
   }
 }
 
-auto Buffered(const BufferedDevice::Options& options) {
+template <typename Device>
+auto Opens(const typename Device::Options& options) {
   return [options](std::span<const Path> paths) -> Result<std::unique_ptr<BlockDevice>> {
-    PICCHIO_ASSIGN_OR_RETURN(auto device, BufferedDevice::Open(paths, options));
+    PICCHIO_ASSIGN_OR_RETURN(auto device, Device::Open(paths, options));
     return std::unique_ptr<BlockDevice>(std::move(device));
   };
+}
+const auto Buffered = Opens<BufferedDevice>;
+const auto Direct = Opens<DirectDevice>;
+
+// Everything that is not an error, often.
+std::shared_ptr<TransferFaults> Troubles() {
+  return std::make_shared<TransferFaults>(TransferFaultPlan{.seed = 3,
+                                                            .interrupt_rate = 0.1,
+                                                            .again_rate = 0.1,
+                                                            .short_rate = 0.3,
+                                                            .direct_error_rate = 0.1});
 }
 
 // A file whose reads take their time, some much more than others.
@@ -335,13 +402,30 @@ Result<std::unique_ptr<BlockDevice>> Slow(std::span<const Path> paths) {
   return std::unique_ptr<BlockDevice>(std::move(device));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Devices, BlockDeviceConformanceTest,
-    testing::Values(DeviceCase{"Buffered", Buffered({})},
-                    DeviceCase{"BufferedOneThread", Buffered({.num_threads = 1})},
-                    DeviceCase{"BufferedOneAtATime", Buffered({.max_in_flight = 1})},
-                    DeviceCase{"BufferedSlow", Slow}),
-    [](const auto& tested) { return tested.param.name; });
+std::vector<DeviceCase> Cases() {
+  return {
+      {"Buffered", Buffered({})},
+      {"BufferedOneThread", Buffered({.num_threads = 1})},
+      {"BufferedOneAtATime", Buffered({.max_in_flight = 1})},
+      {"BufferedSlow", Slow},
+      {"BufferedTroubled", Buffered({.faults = Troubles()})},
+      {"Direct", Direct({})},
+      {"DirectOneAtATime", Direct({.max_in_flight = 1})},
+      {"DirectSmallRequests", Direct({.max_request_bytes = 8_KiB})},
+      {"DirectTroubled", Direct({.faults = Troubles()})},
+      {"DirectUnaligned", Direct({.max_alignment = 1})},
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, BlockDeviceConformanceTest,
+                         testing::Combine(testing::ValuesIn(Cases()),
+                                          testing::Values(Memory::kSmallPages, Memory::kHugePages)),
+                         [](const auto& tested) {
+                           return std::get<DeviceCase>(tested.param).name +
+                                  (std::get<Memory>(tested.param) == Memory::kHugePages
+                                       ? "HugePages"
+                                       : "");
+                         });
 
 }  // namespace
 }  // namespace picchio

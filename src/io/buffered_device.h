@@ -9,16 +9,18 @@
 
 #include "base/file.h"
 #include "io/block_device.h"
+#include "io/device_statistics.h"
+#include "io/thread_queue.h"
+#include "io/transfer_faults.h"
 
 namespace picchio {
 
 class BufferedDevice final : public BlockDevice {
  public:
   struct Options {
-    // Of each queue. A blocking read occupies one thread, so this is also the depth at the drive.
-    int num_threads = 8;
-    // Of each queue; what is more than the threads waits in line.
-    size_t max_in_flight = 256;
+    int num_threads = 8;                       // As in ThreadQueueOptions.
+    size_t max_in_flight = 256;                // Likewise.
+    std::shared_ptr<TransferFaults> faults{};  // For tests; null: none. Of files that Open opens.
   };
 
   // Fails as opening a file fails, or with kInvalidArgument where the options are below 1.
@@ -32,12 +34,14 @@ class BufferedDevice final : public BlockDevice {
   size_t num_files() const override { return files_.size(); }
   uint64_t file_bytes(size_t file_idx) const override { return files_[file_idx]->size(); }
   uint64_t alignment() const override { return 1; }
+  DeviceReport Report() const override;
   Result<std::unique_ptr<ReadQueue>> OpenQueue() override;
 
  private:
   BufferedDevice(std::vector<std::unique_ptr<const RandomAccessFile>> files,
                  const Options& options);
 
+  std::unique_ptr<DeviceStatistics> statistics_;  // Outlives the files; null where not ours.
   const std::vector<std::unique_ptr<const RandomAccessFile>> files_;
   const Options options_;
   const std::string name_;
