@@ -9,6 +9,7 @@
 #include <random>
 #include <set>
 #include <thread>
+#include <tuple>
 
 #include "base/aligned_buffer.h"
 #include "base/units.h"
@@ -17,8 +18,10 @@
 #include "experts/faulty_expert_source.h"
 #include "experts/memory_expert_source.h"
 #include "experts/null_expert_source.h"
+#include "experts/packed_expert_source.h"
 #include "experts/records_test_support.h"
 #include "experts/safetensors_expert_source.h"
+#include "experts/store_test_support.h"
 #include "experts/tiered_expert_source.h"
 #include "format/tensor_directory.h"
 #include "io/buffered_device.h"
@@ -462,6 +465,26 @@ std::unique_ptr<ExpertSource> Safetensors(const ExpertRecordLayout& layout = Tes
       .value();
 }
 
+// A store of this layout, in blocks of this size, in memory.
+std::unique_ptr<ExpertSource> Packed(const ExpertRecordLayout& layout = TestLayout(),
+                                     uint32_t block_size = 4096,
+                                     const BufferedDevice::Options& options = {},
+                                     bool verify = false) {
+  static std::map<std::tuple<PayloadKind, RecordVersion, uint32_t>, std::string> made;
+  std::string& bytes = made[{layout.kind, layout.version, block_size}];
+  if (bytes.empty()) {
+    TestStore store = StoreOf(layout, kFirstLayer, kEndLayer, kNumExperts);
+    store.block_size = block_size;
+    bytes = store.Bytes();
+  }
+  std::vector<std::unique_ptr<const RandomAccessFile>> files;
+  files.push_back(std::make_unique<MemoryFile>("store", std::as_bytes(std::span(bytes))));
+  auto device = BufferedDevice::Create(std::move(files), options).value();
+  FlatIndex index = ReadFlatIndex(*device).value();
+  return PackedExpertSource::Open(std::move(device), std::move(index), {.verify_sha256 = verify})
+      .value();
+}
+
 const ExpertRecordLayout kMxfp4 = TestLayout(PayloadKind::kMxfp4, RecordVersion::kV3, true);
 const ExpertRecordLayout kBf16 = TestLayout(PayloadKind::kBf16, RecordVersion::kV3, true);
 
@@ -484,6 +507,15 @@ INSTANTIATE_TEST_SUITE_P(
                    [] { return Safetensors(kMxfp4, {.num_threads = 2, .max_in_flight = 3}); }},
         SourceCase{"SafetensorsOneAtATime",
                    [] { return Safetensors(kMxfp4, {.max_in_flight = 1}); }},
+        SourceCase{"Packed", [] { return Packed(); }},
+        SourceCase{"PackedVerifying", [] { return Packed(TestLayout(), 4096, {}, true); }},
+        SourceCase{"PackedMxfp4LargeBlocks", [] { return Packed(kMxfp4, 16384); }},
+        SourceCase{"PackedBf16Verifying", [] { return Packed(kBf16, 4096, {}, true); }},
+        SourceCase{"PackedTightQueue",
+                   [] { return Packed(kMxfp4, 4096, {.num_threads = 2, .max_in_flight = 3}); }},
+        SourceCase{"PackedOneAtATime", [] { return Packed(kMxfp4, 4096, {.max_in_flight = 1}); }},
+        SourceCase{"TieredPackedThenSafetensors",
+                   [] { return Tiered(Faulty(Packed(), kHalfFails), Safetensors()); }},
         SourceCase{"Null",
                    [] {
                      return std::make_unique<NullExpertSource>(TestLayout(),
