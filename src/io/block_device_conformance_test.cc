@@ -16,6 +16,7 @@
 #include "io/block_device.h"
 #include "io/buffered_device.h"
 #include "io/direct_device.h"
+#include "io/uring_device.h"
 #include "support/test_support.h"
 
 namespace picchio {
@@ -367,6 +368,7 @@ auto Opens(const typename Device::Options& options) {
 }
 const auto Buffered = Opens<BufferedDevice>;
 const auto Direct = Opens<DirectDevice>;
+const auto Uring = Opens<UringDevice>;
 
 // Everything that is not an error, often.
 std::shared_ptr<TransferFaults> Troubles() {
@@ -414,6 +416,15 @@ std::vector<DeviceCase> Cases() {
       {"DirectSmallRequests", Direct({.max_request_bytes = 8_KiB})},
       {"DirectTroubled", Direct({.faults = Troubles()})},
       {"DirectUnaligned", Direct({.max_alignment = 1})},
+      {"Uring", Uring({})},
+      {"UringCooperative", Uring({.queue = {.ring = {.first_mode = 1}}})},
+      {"UringPlain", Uring({.queue = {.ring = {.first_mode = 2}}})},
+      {"UringDepth1", Uring({.queue = {.depth = 1}})},
+      {"UringOneAtATime", Uring({.queue = {.max_in_flight = 1}})},
+      {"UringTinyRing", Uring({.queue = {.max_request_bytes = 4_KiB, .ring = {.num_entries = 4}}})},
+      {"UringUnregistered", Uring({.queue = {.register_memory = false}})},
+      {"UringTroubled", Uring({.queue = {.max_request_bytes = 16_KiB, .faults = Troubles()}})},
+      {"UringUnaligned", Uring({.max_alignment = 1})},
   };
 }
 
