@@ -16,6 +16,7 @@
 #include "io/block_device.h"
 #include "io/buffered_device.h"
 #include "io/direct_device.h"
+#include "io/faulty_device.h"
 #include "io/uring_device.h"
 #include "support/test_support.h"
 
@@ -404,6 +405,17 @@ Result<std::unique_ptr<BlockDevice>> Slow(std::span<const Path> paths) {
   return std::unique_ptr<BlockDevice>(std::move(device));
 }
 
+// Everything but failures: late, out of order, reluctant.
+template <typename Device>
+auto Disorder(const typename Device::Options& options) {
+  return [options](std::span<const Path> paths) -> Result<std::unique_ptr<BlockDevice>> {
+    PICCHIO_ASSIGN_OR_RETURN(auto device, Device::Open(paths, options));
+    return std::unique_ptr<BlockDevice>(new FaultyDevice(
+        std::move(device),
+        {.delay_rate = 0.2, .delay = microseconds(50), .refuse_rate = 0.3, .shuffle = true}));
+  };
+}
+
 std::vector<DeviceCase> Cases() {
   return {
       {"Buffered", Buffered({})},
@@ -425,6 +437,8 @@ std::vector<DeviceCase> Cases() {
       {"UringUnregistered", Uring({.queue = {.register_memory = false}})},
       {"UringTroubled", Uring({.queue = {.max_request_bytes = 16_KiB, .faults = Troubles()}})},
       {"UringUnaligned", Uring({.max_alignment = 1})},
+      {"FaultyBuffered", Disorder<BufferedDevice>({})},
+      {"FaultyUring", Disorder<UringDevice>({})},
   };
 }
 

@@ -1,0 +1,68 @@
+#include "io/read_rate.h"
+
+#include <algorithm>
+#include <random>
+
+#include "base/units.h"
+
+namespace picchio {
+namespace {
+
+uint64_t Stride(const ReadLoad& load) { return RoundUp(load.read_bytes, 64_KiB); }
+
+}  // namespace
+
+uint64_t ReadLoadMemory(const ReadLoad& load) { return load.depth * Stride(load); }
+
+Result<ReadRate> MeasureReadRate(BlockDevice& device, const ReadLoad& load,
+                                 std::span<std::byte> memory) {
+  PICCHIO_CHECK(load.depth >= 1 && load.read_bytes >= 1 && memory.size() >= ReadLoadMemory(load));
+  const uint64_t num_places = device.file_bytes(load.file_idx) / load.read_bytes;
+  PICCHIO_CHECK(num_places >= 1);
+  PICCHIO_ASSIGN_OR_RETURN(const auto queue, device.OpenQueue());
+  PICCHIO_RETURN_IF_ERROR(queue->Attach(memory));
+
+  using Clock = std::chrono::steady_clock;
+  std::mt19937_64 random(load.seed);
+  std::vector<Clock::time_point> begun(load.depth);  // By tag, which is the slot.
+  std::vector<DeviceRead> next;
+  const auto add = [&](uint64_t slot) {
+    next.push_back({.file_idx = load.file_idx,
+                    .offset = random() % num_places * load.read_bytes,
+                    .out = memory.subspan(slot * Stride(load), load.read_bytes),
+                    .tag = slot});
+  };
+  for (uint64_t slot = 0; slot < load.depth; ++slot) add(slot);
+
+  ReadRate rate;
+  uint64_t bytes_begun = 0;
+  size_t in_flight = 0;
+  bool over = false;
+  std::vector<DeviceCompletion> batch(load.depth);
+  const Clock::time_point start = Clock::now();
+  for (;;) {
+    const Clock::time_point now = Clock::now();
+    over = over || bytes_begun >= load.max_bytes || now - start >= load.max_time;
+    if (!over && !next.empty()) {
+      const size_t accepted = queue->Submit(next);
+      for (const DeviceRead& read : std::span(next).first(accepted)) begun[read.tag] = now;
+      next.erase(next.begin(), next.begin() + static_cast<ptrdiff_t>(accepted));
+      in_flight += accepted;
+      bytes_begun += accepted * load.read_bytes;
+    }
+    if (in_flight == 0) break;
+    const size_t count = queue->Reap(batch, kForever);
+    const Clock::time_point end = Clock::now();
+    for (const DeviceCompletion& completion : std::span(batch).first(count)) {
+      PICCHIO_RETURN_IF_ERROR(completion.status);
+      rate.latencies.push_back(std::chrono::duration<double>(end - begun[completion.tag]).count());
+      rate.bytes += load.read_bytes;
+      add(completion.tag);
+    }
+    in_flight -= count;
+  }
+  rate.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  return rate;
+}
+
+}  // namespace picchio

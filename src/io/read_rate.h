@@ -1,0 +1,39 @@
+// How fast a device is: reads of one size at random places, many at once, for a while.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "io/block_device.h"
+
+namespace picchio {
+
+struct ReadLoad {
+  uint32_t file_idx = 0;
+  uint64_t read_bytes = 0;  // A multiple of the device's alignment, at most the file's size.
+  size_t depth = 1;         // Reads in flight; at least 1.
+  // It ends when one of them is reached; every read that has begun is finished.
+  std::chrono::nanoseconds max_time{0};
+  uint64_t max_bytes = UINT64_MAX;
+  uint64_t seed = 1;  // Of the places, which are multiples of read_bytes.
+};
+
+struct ReadRate {
+  uint64_t bytes = 0;
+  double seconds = 0;
+  std::vector<double> latencies{};  // Seconds from Submit to Reap, one per read, in no order.
+
+  double BytesPerSecond() const { return seconds > 0 ? static_cast<double>(bytes) / seconds : 0; }
+};
+
+// Opens a queue, attaches `memory`, which has room for `depth` reads at a multiple of 64 KiB each
+// and is overwritten, and reads. Fails as the first read that fails.
+Result<ReadRate> MeasureReadRate(BlockDevice& device, const ReadLoad& load,
+                                 std::span<std::byte> memory);
+
+// What `memory` must have for such a load.
+uint64_t ReadLoadMemory(const ReadLoad& load);
+
+}  // namespace picchio

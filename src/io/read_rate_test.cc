@@ -1,0 +1,53 @@
+#include "io/read_rate.h"
+
+#include "base/page_memory.h"
+#include "base/units.h"
+#include "io/buffered_device.h"
+#include "io/faulty_device.h"
+#include "support/test_support.h"
+
+namespace picchio {
+namespace {
+
+TEST(ReadRateTest, ReadsWhatItWasAskedFor) {
+  const TemporaryFolder folder;
+  WriteAll(folder / "file", std::string(256_KiB, 'x'));
+  const std::vector<Path> paths = {folder / "file"};
+  ASSERT_OK_AND_ASSIGN(const auto device, BufferedDevice::Open(paths, {}));
+  const ReadLoad load{
+      .read_bytes = 20000, .depth = 3, .max_time = std::chrono::hours(1), .max_bytes = 20 * 20000};
+  ASSERT_EQ(ReadLoadMemory(load), 3 * 64_KiB);
+  ASSERT_OK_AND_ASSIGN(const PageMemory memory, PageMemory::Allocate(ReadLoadMemory(load)));
+  ASSERT_OK_AND_ASSIGN(const ReadRate rate, MeasureReadRate(*device, load, memory.bytes()));
+  EXPECT_GE(rate.bytes, load.max_bytes);
+  EXPECT_LE(rate.bytes, load.max_bytes + 3 * load.read_bytes);
+  EXPECT_EQ(rate.latencies.size() * load.read_bytes, rate.bytes);
+  EXPECT_EQ(device->Report().buffered_bytes, rate.bytes);
+  EXPECT_GT(rate.BytesPerSecond(), 0);
+  EXPECT_EQ(memory.data()[0], std::byte{'x'});
+}
+
+TEST(ReadRateTest, TheTimeEndsIt) {
+  const TemporaryFolder folder;
+  WriteAll(folder / "file", std::string(4096, 'x'));
+  const std::vector<Path> paths = {folder / "file"};
+  ASSERT_OK_AND_ASSIGN(const auto device, BufferedDevice::Open(paths, {}));
+  const ReadLoad load{.read_bytes = 4096, .max_time = std::chrono::milliseconds(2)};
+  ASSERT_OK_AND_ASSIGN(const PageMemory memory, PageMemory::Allocate(ReadLoadMemory(load)));
+  EXPECT_OK(MeasureReadRate(*device, load, memory.bytes()));
+}
+
+TEST(ReadRateTest, AFailureIsPassedOn) {
+  const TemporaryFolder folder;
+  WriteAll(folder / "file", std::string(4096, 'x'));
+  const std::vector<Path> paths = {folder / "file"};
+  FaultyDevice device(BufferedDevice::Open(paths, {}).value(),
+                      {.fail_reads = {{2, Code::kIoError}}});
+  const ReadLoad load{.read_bytes = 1024, .depth = 2, .max_time = std::chrono::hours(1)};
+  ASSERT_OK_AND_ASSIGN(const PageMemory memory, PageMemory::Allocate(ReadLoadMemory(load)));
+  EXPECT_THAT(MeasureReadRate(device, load, memory.bytes()),
+              Fails(Code::kIoError, "injected fault"));
+}
+
+}  // namespace
+}  // namespace picchio
