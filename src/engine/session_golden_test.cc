@@ -15,7 +15,7 @@ namespace {
 
 class SessionGoldenTest : public testing::TestWithParam<std::string> {
  protected:
-  const Fixture fixture_ = Fixture::Open(GetParam());
+  const Fixture fixture_ = Fixture::Open(TestData("fixtures/" + std::string(GetParam())));
   const std::vector<int32_t> ids_ = fixture_.Golden<int32_t>("p96.ids");
   TestEngine engine_ =
       TestEngine::Make(fixture_, MakeRecords(fixture_, PayloadKind::kBf16), {.max_rows = 40});

@@ -4,6 +4,7 @@
 // equal, 1: not, 2: usage.
 #include <cstdio>
 
+#include "kernels/bit_digest_test_support.h"
 #include "kernels/contract_test_support.h"
 #include "kernels/equality_test_support.h"
 #include "kernels/exp.h"
@@ -20,24 +21,6 @@ size_t Report(const std::vector<std::string>& messages) {
   return messages.size();
 }
 
-// FNV-1a, 64 bits, over the bits of results.
-class Digest {
- public:
-  void Add(const std::vector<float>& values) {
-    for (const float value : values) {
-      uint32_t bits;
-      std::memcpy(&bits, &value, sizeof(bits));
-      for (int shift = 0; shift < 32; shift += 8) {
-        hash_ = (hash_ ^ (bits >> shift & 255)) * 0x100000001b3;
-      }
-    }
-  }
-  uint64_t value() const { return hash_; }
-
- private:
-  uint64_t hash_ = 0xcbf29ce484222325;
-};
-
 // Numbers in [-2, 2), made of integers: the library's distributions may differ between machines.
 std::vector<float> Numbers(std::mt19937& random, size_t n) {
   std::vector<float> numbers(n);
@@ -48,12 +31,12 @@ std::vector<float> Numbers(std::mt19937& random, size_t n) {
 }
 
 uint64_t DigestOfTheRest(const Kernels& kernels) {
-  Digest digest;
+  BitDigest digest;
   for (uint64_t bits = 0; bits < 0xff800000; bits += 65521) {
     float x;
     const auto low = static_cast<uint32_t>(bits);
     std::memcpy(&x, &low, sizeof(x));
-    if (x == x) digest.Add({Exp(x), Sigmoid(x)});
+    if (x == x) digest.Add(std::vector<float>{Exp(x), Sigmoid(x)});
   }
   const YarnParameters yarn{.factor = 32,
                             .original_max_positions = 4096,

@@ -16,7 +16,7 @@ constexpr const char* kNorm = "model.layers.2.input_layernorm.weight";
 class DenseWeightsTest : public testing::Test {
  protected:
   // Qwen3: dense and MoE layers, tied embedding.
-  const Fixture fixture_ = Fixture::Open("qwen3_moe_tiny_dense");
+  const Fixture fixture_ = Fixture::Open(TestData("fixtures/qwen3_moe_tiny_dense"));
   TensorSet set_ = TensorSet::DenseOf(fixture_);
   ThreadPool pool_{2};
 
@@ -70,7 +70,7 @@ TEST_F(DenseWeightsTest, KeepsWhatIsStored) {
 }
 
 TEST_F(DenseWeightsTest, GptOssHasBiasesAndSinks) {
-  const Fixture fixture = Fixture::Open("gpt_oss_tiny");
+  const Fixture fixture = Fixture::Open(TestData("fixtures/gpt_oss_tiny"));
   ASSERT_OK_AND_ASSIGN(const DenseWeights weights,
                        LoadDenseWeights(fixture.tensors, fixture.config, true, pool_));
   TensorSet set = TensorSet::DenseOf(fixture);

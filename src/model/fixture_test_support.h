@@ -1,4 +1,7 @@
 // The golden fixtures of tests/data/fixtures, opened, and their experts as records in memory.
+//
+// Without GoogleTest, so that the program that is cross-compiled has the same; what cannot be
+// opened is a fault of the repository and ends the program.
 #pragma once
 
 #include <cstring>
@@ -8,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "experts/expert_cache.h"
 #include "experts/memory_expert_source.h"
 #include "format/expert_record.h"
@@ -17,7 +21,6 @@
 #include "format/npy.h"
 #include "format/tensor_directory.h"
 #include "model/forward_pass.h"
-#include "support/test_support.h"
 
 namespace picchio {
 
@@ -26,8 +29,7 @@ struct Fixture {
   TensorDirectory tensors;
   Path golden;
 
-  static Fixture Open(const std::string& name) {
-    const Path folder = TestData("fixtures/" + name);
+  static Fixture Open(const Path& folder) {
     return {ModelConfig::Load(folder / "checkpoint").value(),
             TensorDirectory::OpenCheckpoint(folder / "checkpoint").value(), folder / "golden"};
   }
@@ -43,7 +45,7 @@ struct Fixture {
   std::vector<std::byte> Bytes(const std::string& name) const {
     const TensorEntry* entry = tensors.Get(name).value();
     std::vector<std::byte> bytes(entry->bytes);
-    EXPECT_OK(tensors.Read(*entry, bytes));
+    PICCHIO_CHECK(tensors.Read(*entry, bytes).ok());
     return bytes;
   }
 };
@@ -64,8 +66,10 @@ inline void PutBf16Matrix(const ExpertRecordLayout& layout, std::span<const std:
   }
   std::vector<float> group_scales(rows * Int4GroupsPerRow(cols));
   QuantError error;
-  EXPECT_OK(QuantizeInt4(Int4Scheme::kAbsmax, Dtype::kBf16, bf16, cols, 0,
-                         {record.data() + weights.offset, weights.bytes}, group_scales, error));
+  const Status status =
+      QuantizeInt4(Int4Scheme::kAbsmax, Dtype::kBf16, bf16, cols, 0,
+                   {record.data() + weights.offset, weights.bytes}, group_scales, error);
+  PICCHIO_CHECK(status.ok());
   std::memcpy(record.data() + scales.offset, group_scales.data(), scales.bytes);
 }
 
@@ -102,7 +106,7 @@ inline ExpertRecords MakeRecords(const Fixture& fixture, PayloadKind kind, bool 
           return;
         }
         std::vector<uint16_t> decoded(rows * cols);
-        EXPECT_OK(DecodeMxfp4(blocks, exponents, cols, 0, decoded));
+        PICCHIO_CHECK(DecodeMxfp4(blocks, exponents, cols, 0, decoded).ok());
         PutBf16Matrix(layout, std::as_bytes(std::span(decoded)), rows, weights, scales, record);
       };
       const auto put_bias = [&](const std::string& name, const RecordPart& part) {
@@ -186,7 +190,7 @@ struct TestEngine {
           return Status::Ok();
         },
         [](uint32_t) { return Status::Ok(); }, observer);
-    EXPECT_OK(status);
+    PICCHIO_CHECK(status.ok());
     return logits;
   }
 };

@@ -9,6 +9,7 @@
 #include "experts/faulty_expert_source.h"
 #include "model/fixture_test_support.h"
 #include "model/tensor_set_test_support.h"
+#include "support/test_support.h"
 
 namespace picchio {
 namespace {
@@ -40,7 +41,7 @@ class SameBits : public testing::TestWithParam<ModelCase> {
  protected:
   static constexpr size_t kTokens = 200;  // More than a sliding layer takes at once, or keeps.
 
-  const Fixture fixture_ = Fixture::Open(GetParam().fixture);
+  const Fixture fixture_ = Fixture::Open(TestData("fixtures/" + std::string(GetParam().fixture)));
   const ExpertRecords experts_ = MakeRecords(fixture_, GetParam().kind);
   const std::vector<int32_t> tokens_ = RandomTokens(kTokens, fixture_.config.vocab_size, 1);
   const size_t vocab_ = fixture_.config.vocab_size;
@@ -246,7 +247,7 @@ TEST_P(SameBits, StepsThatEndEarlyLeaveNoTrace) {
 }
 
 TEST(ForwardPass, BiasesFromRecordsOrFromTheDenseWeights) {
-  const Fixture fixture = Fixture::Open("gpt_oss_tiny");
+  const Fixture fixture = Fixture::Open(TestData("fixtures/gpt_oss_tiny"));
   const std::vector<int32_t> tokens = RandomTokens(20, 512, 1);
   std::vector<std::vector<float>> logits;
   for (const bool in_records : {false, true}) {
@@ -261,7 +262,7 @@ TEST(ForwardPass, BiasesFromRecordsOrFromTheDenseWeights) {
 // INT8 weights under F32 compute are as good as the F32 values that they stand for; with 8-bit
 // activations nearly so.
 TEST(ForwardPass, Int8DenseWeights) {
-  const Fixture fixture = Fixture::Open("qwen3_moe_tiny_dense");
+  const Fixture fixture = Fixture::Open(TestData("fixtures/qwen3_moe_tiny_dense"));
   const ExpertRecords experts = MakeRecords(fixture, PayloadKind::kBf16);
   TensorSet int8 = TensorSet::DenseOf(fixture);
   TensorSet decoded = int8;
@@ -292,7 +293,7 @@ TEST(ForwardPass, Int8DenseWeights) {
 
 class BadInput : public testing::Test {
  protected:
-  const Fixture fixture_ = Fixture::Open("qwen3_moe_tiny");
+  const Fixture fixture_ = Fixture::Open(TestData("fixtures/qwen3_moe_tiny"));
   const ExpertRecords experts_ = MakeRecords(fixture_, PayloadKind::kBf16);
   const TestEngine engine_ = TestEngine::Make(fixture_, experts_, {.max_rows = 8});
 
@@ -375,7 +376,7 @@ TEST_F(BadInput, OverflowIsNamed) {
 
 TEST(ForwardPass, HiddenStateOverflowIsNamed) {
   // Dense layers first, so that the residual stream overflows without a router in between.
-  const Fixture fixture = Fixture::Open("qwen3_moe_tiny_dense");
+  const Fixture fixture = Fixture::Open(TestData("fixtures/qwen3_moe_tiny_dense"));
   const ExpertRecords experts = MakeRecords(fixture, PayloadKind::kBf16);
   TensorSet set = TensorSet::DenseOf(fixture);
   for (uint16_t& weight : set["model.layers.0.mlp.down_proj.weight"].as<uint16_t>())
@@ -392,7 +393,7 @@ TEST(ForwardPass, HiddenStateOverflowIsNamed) {
 }
 
 TEST(ForwardPass, TellsWhereTimeWent) {
-  const Fixture fixture = Fixture::Open("qwen3_moe_tiny");
+  const Fixture fixture = Fixture::Open(TestData("fixtures/qwen3_moe_tiny"));
   const TestEngine engine = TestEngine::Make(fixture, MakeRecords(fixture, PayloadKind::kInt4), {});
   KvCache kv = engine.NewKv(100);
   engine.Step(kv, RandomTokens(50, 512, 1));
@@ -408,7 +409,7 @@ TEST(ForwardPass, TellsWhereTimeWent) {
 }
 
 TEST(ForwardPass, WorkingBytesGrowWithTheSpan) {
-  const Fixture fixture = Fixture::Open("gpt_oss_tiny");
+  const Fixture fixture = Fixture::Open(TestData("fixtures/gpt_oss_tiny"));
   const ExpertRecordLayout layout = MakeRecords(fixture, PayloadKind::kMxfp4).layout;
   const auto bytes = [&](size_t rows, Compute compute) {
     return ForwardPass::WorkingBytes(fixture.config, layout, {.max_rows = rows, .compute = compute},

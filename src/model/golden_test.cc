@@ -10,6 +10,7 @@
 #include "kernels/rope.h"
 #include "kernels/rows.h"
 #include "model/fixture_test_support.h"
+#include "support/test_support.h"
 
 namespace picchio {
 namespace {
@@ -90,7 +91,7 @@ void PrintTo(const Case& one, std::ostream* out) { *out << one.fixture << " " <<
 
 class Golden : public testing::TestWithParam<Case> {
  protected:
-  const Fixture fixture_ = Fixture::Open(GetParam().fixture);
+  const Fixture fixture_ = Fixture::Open(TestData("fixtures/" + std::string(GetParam().fixture)));
   const std::string variant_ = GetParam().variant;
 
   ExpertRecords Experts() const {
@@ -318,7 +319,7 @@ INSTANTIATE_TEST_SUITE_P(
     });
 
 TEST_P(QuantizedActivations, StayNearTheReference) {
-  const Fixture fixture = Fixture::Open(GetParam().fixture);
+  const Fixture fixture = Fixture::Open(TestData("fixtures/" + std::string(GetParam().fixture)));
   const std::string name = "p96." + std::string(GetParam().variant) + ".";
   TestEngine engine =
       TestEngine::Make(fixture, MakeRecords(fixture, GetParam().kind, GetParam().biases),
