@@ -1,6 +1,5 @@
 // The published tokenizers against encodings that other implementations made
 // (tests/data/tokenizers, tests/tools/reference_tokens.mjs).
-#include <ctime>
 #include <map>
 #include <sstream>
 
@@ -46,9 +45,8 @@ void CheckRows(const Tokenizer& tokenizer, std::string_view file, size_t expecte
   }
 }
 
-// A megabyte of one thing, where a quadratic step would take minutes, or the regular expression
-// give up. The limit (of processor time) is for sanitized builds; a release build takes 0.02 to 0.4
-// s.
+// A megabyte of one thing, where the regular expression could give up and a quadratic step would
+// take hours, which the tests' time-out ends.
 void CheckLongTexts(const Tokenizer& tokenizer) {
   const auto repeated = [](std::string_view part) {
     std::string text;
@@ -74,12 +72,9 @@ void CheckLongTexts(const Tokenizer& tokenizer) {
       {"nearly control tokens", repeated("<|im_start<|star")},
   };
   for (const auto& [name, text] : texts) {
-    const std::clock_t start = std::clock();
     auto ids = tokenizer.Encode(text, SpecialTokens::kRecognise);
-    const std::clock_t took = std::clock() - start;
     ASSERT_OK(ids);
     EXPECT_EQ(tokenizer.Decode(*ids), text) << name;
-    EXPECT_LT(took, 10 * CLOCKS_PER_SEC) << name;
   }
 }
 
