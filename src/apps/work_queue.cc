@@ -1,10 +1,13 @@
 #include "apps/work_queue.h"
 
 #include <atomic>
+#include <cstdio>
 #include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "base/start_thread.h"
 
 namespace picchio {
 
@@ -30,7 +33,12 @@ Status RunOnThreads(int num_threads, size_t num_items,
     }
   };
   std::vector<std::thread> threads;
-  for (int i = 1; i < num_threads; ++i) threads.emplace_back(run, i);
+  for (int i = 1; i < num_threads; ++i) {
+    if (StartThread(threads, [&run, i] { run(i); })) continue;
+    std::fprintf(stderr, "note: the system gives only %d of %d threads; it will take longer\n", i,
+                 num_threads);
+    break;
+  }
   run(0);
   for (std::thread& thread : threads) thread.join();
   return failure;

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <vector>
 
+#include "base/start_thread.h"
 #include "support/test_support.h"
 
 namespace picchio {
@@ -20,6 +21,20 @@ TEST(RunOnThreads, DoesEveryItemOnce) {
     for (const auto& count : done) EXPECT_EQ(count, 1);
   }
   EXPECT_OK(RunOnThreads(2, 0, [](size_t, int) { return Error(Code::kIoError, "never"); }));
+}
+
+TEST(RunOnThreads, MakesDoWithTheThreadsThereAre) {
+  for (const int allowed : {0, 1}) {
+    std::vector<std::atomic<int>> done(50);
+    LimitThreadsForTest(allowed);
+    EXPECT_OK(RunOnThreads(8, done.size(), [&](size_t item, int thread) {
+      EXPECT_LE(thread, allowed);
+      ++done[item];
+      return Status::Ok();
+    }));
+    LimitThreadsForTest(-1);
+    for (const auto& count : done) EXPECT_EQ(count, 1);
+  }
 }
 
 TEST(RunOnThreads, ReturnsTheLowestFailureAndStops) {

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/cpu_quota.h"
+#include "base/start_thread.h"
 
 namespace picchio {
 int UsableCpus() {
@@ -39,7 +40,7 @@ ThreadPool::ThreadPool(int num_threads) {
   EnableDenormals();
   workers_.reserve(static_cast<size_t>(num_threads - 1));
   for (int i = 1; i < num_threads; ++i) {
-    workers_.emplace_back([this, i] { Work(i); });
+    if (!StartThread(workers_, [this, i] { Work(i); })) break;
   }
 }
 

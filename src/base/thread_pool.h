@@ -22,6 +22,7 @@ int UsableCpus();
 // time and not from within a loop.
 class ThreadPool {
  public:
+  // Of fewer threads, at least the calling one, where the system has no more: see num_threads().
   explicit ThreadPool(int num_threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

@@ -12,6 +12,7 @@
 #include <immintrin.h>
 #endif
 
+#include "base/start_thread.h"
 #include "support/test_support.h"
 
 namespace picchio {
@@ -34,6 +35,21 @@ TEST(ThreadPool, CoversEveryIndexOnce) {
         for (const int hit : hits) ASSERT_EQ(hit, 1);
       }
     }
+  }
+}
+
+TEST(ThreadPool, MakesDoWithTheThreadsThereAre) {
+  for (const int allowed : {0, 2}) {
+    LimitThreadsForTest(allowed);
+    ThreadPool pool(8);
+    LimitThreadsForTest(-1);
+    EXPECT_EQ(pool.num_threads(), allowed + 1);
+    std::vector<std::atomic<int>> hits(100);
+    pool.ParallelFor(hits.size(), 1, [&](size_t begin, size_t, int thread) {
+      EXPECT_LE(thread, allowed);
+      ++hits[begin];
+    });
+    for (const auto& hit : hits) EXPECT_EQ(hit, 1);
   }
 }
 

@@ -83,6 +83,7 @@ Result<std::unique_ptr<Engine>> Engine::Open(const Path& path, const EngineOptio
           demand, [&](uint32_t context) { return KvCache::BytesFor(model.config, context); },
           options.memory, memory));
 
+  engine->num_threads_wanted_ = num_threads;
   engine->pool_ = std::make_unique<ThreadPool>(num_threads);
   PICCHIO_ASSIGN_OR_RETURN(
       engine->model_, Model::Open(dense, model.config, !CarriesBiases(layout), *engine->pool_));

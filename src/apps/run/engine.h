@@ -41,6 +41,8 @@ class Engine {
   const ExpertCache& experts() const { return *experts_; }
   ForwardPass& forward() { return *forward_; }
   int num_threads() const { return pool_->num_threads(); }
+  // More than num_threads() where the system had no more to give.
+  int num_threads_wanted() const { return num_threads_wanted_; }
   // Null where the model has no tokenizer.json.
   const Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
 
@@ -51,6 +53,7 @@ class Engine {
 
   ModelFolder folder_;
   MemoryPlan memory_;
+  int num_threads_wanted_ = 0;
   std::optional<Tokenizer> tokenizer_;
   // In the order in which each borrows from those before it.
   std::unique_ptr<ThreadPool> pool_;

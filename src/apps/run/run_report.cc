@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <chrono>
+#include <cstdio>
 
 #include "base/human.h"
 
@@ -46,6 +47,20 @@ uint64_t PeakResidentBytes() {
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
+}
+
+void PrintNotes(const Engine& engine) {
+  if (engine.num_threads() < engine.num_threads_wanted()) {
+    std::fprintf(stderr, "note: the system gives only %d of %d threads\n", engine.num_threads(),
+                 engine.num_threads_wanted());
+  }
+  if (engine.memory().cache_below_token) {
+    std::fprintf(
+        stderr,
+        "note: the expert cache holds %llu records, fewer than one token uses; every token "
+        "will wait for storage. More memory (--cache-gb) helps most.\n",
+        static_cast<unsigned long long>(engine.memory().num_slots));
+  }
 }
 
 std::string StatsTable(const RunStats& stats, const Engine& engine) {

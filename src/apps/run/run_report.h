@@ -12,6 +12,9 @@ namespace picchio {
 // The most memory that this process has held, in bytes.
 uint64_t PeakResidentBytes();
 
+// What the user should know before the run begins, on standard error.
+void PrintNotes(const Engine& engine);
+
 // A table for people.
 std::string StatsTable(const RunStats& stats, const Engine& engine);
 // {"prompt": {...}, "decode": {...}, "memory": {...}}
