@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/foreign_content.h"
 #include "base/hash.h"
 #include "base/printable.h"
 #include "format/dtype.h"
@@ -58,13 +59,13 @@ Result<Manifest> LoadModelManifest(const Path& folder) {
   if (!std::filesystem::is_directory(folder, error)) {
     return Error(Code::kNotFound, "{} is not a folder", PathText(folder));
   }
-  if (FileExists(folder / kManifestName)) return LoadManifest(folder);
-  if (FileExists(folder / kJournalName)) {
+  if (SomethingExists(folder / kManifestName)) return LoadManifest(folder);
+  if (SomethingExists(folder / kJournalName)) {
     return Error(Code::kNotFound,
                  "the conversion into {} is not finished: run the same picchio convert again",
                  PathText(folder));
   }
-  if (FileExists(folder / "config.json")) {
+  if (SomethingExists(folder / "config.json")) {
     return Error(Code::kNotFound,
                  "{} holds a checkpoint, not a converted model: run picchio convert {} OUT_DIR",
                  PathText(folder), PathText(folder));
@@ -102,6 +103,7 @@ Result<std::optional<std::string>> ReadCompanion(const Path& folder, const Manif
     if (listed.name != name) continue;
     PICCHIO_ASSIGN_OR_RETURN(std::string text, ReadFileToString(folder / name, listed.bytes));
     if (Sha256Of(text) != listed.sha256) {
+      PICCHIO_RETURN_IF_ERROR(CheckNotForeign(text, PathText(folder / name)));
       return Error(Code::kCorrupt,
                    "{} is not the file that the manifest lists: restore it, or convert again",
                    PathText(folder / name));

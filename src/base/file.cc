@@ -20,8 +20,9 @@ namespace {
 // Linux moves at most 0x7ffff000 bytes in one call and macOS refuses INT_MAX: stay below both.
 constexpr size_t kMaxTransferBytes = 1_GiB;
 
-Result<File> NotAFile(const std::string& name) {
-  return Error(Code::kInvalidArgument, "{} is not a regular file", name);
+Result<File> NotAFile(const std::string& name, mode_t mode) {
+  return Error(Code::kInvalidArgument, "{} is {}, not a regular file", name,
+               S_ISDIR(mode) ? "a folder" : "a device or a pipe");
 }
 
 }  // namespace
@@ -42,7 +43,7 @@ Result<File> File::OpenForRead(const Path& path) {
   File file(descriptor, 0, name);
   struct stat info;
   if (fstat(descriptor, &info) != 0) return ErrnoError(errno, "cannot examine " + name);
-  if (!S_ISREG(info.st_mode)) return NotAFile(name);
+  if (!S_ISREG(info.st_mode)) return NotAFile(name, info.st_mode);
   file.size_ = static_cast<uint64_t>(info.st_size);
   return file;
 }
@@ -54,7 +55,7 @@ Result<File> File::OpenForWrite(const Path& path) {
   File file(descriptor, 0, name);
   struct stat info;
   if (fstat(descriptor, &info) != 0) return ErrnoError(errno, "cannot examine " + name);
-  if (!S_ISREG(info.st_mode)) return NotAFile(name);
+  if (!S_ISREG(info.st_mode)) return NotAFile(name, info.st_mode);
   file.size_ = static_cast<uint64_t>(info.st_size);
   return file;
 }
@@ -252,6 +253,11 @@ Result<std::string> FileStamp(const Path& path) {
 bool FileExists(const Path& path) {
   std::error_code ignored;
   return std::filesystem::is_regular_file(path, ignored);
+}
+
+bool SomethingExists(const Path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
 }
 
 Result<std::vector<std::string>> ListFiles(const Path& folder) {

@@ -139,6 +139,8 @@ Result<uint64_t> FreeBytes(const Path& path);
 Result<std::string> FileStamp(const Path& path);
 
 bool FileExists(const Path& path);  // A regular file, or a link to one.
+// Anything of that name, a folder or a link to nothing among them.
+bool SomethingExists(const Path& path);
 
 // File names (no folders, no paths) in `folder`, sorted by bytes.
 Result<std::vector<std::string>> ListFiles(const Path& folder);

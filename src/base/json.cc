@@ -1,9 +1,11 @@
 #include "base/json.h"
 
+#include <limits>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/foreign_content.h"
 #include "base/printable.h"
 
 namespace picchio {
@@ -91,6 +93,13 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
 }  // namespace
 
 Result<Json> ParseJson(std::string_view text, std::string_view where, int max_depth) {
+  PICCHIO_RETURN_IF_ERROR(CheckNotForeign(text.substr(0, 64), where));
+  if (text.starts_with("\xEF\xBB\xBF")) {
+    return Error(Code::kCorrupt,
+                 "{}: begins with a byte-order mark, which JSON must not have: save it as UTF-8 "
+                 "without one",
+                 where);
+  }
   // The parser takes a NUL for the end of the text and would not see what follows.
   if (const size_t nul = text.find('\0'); nul != std::string_view::npos) {
     return Error(Code::kCorrupt, "{}: not valid JSON at byte {} (a NUL)", where, nul);
@@ -99,6 +108,13 @@ Result<Json> ParseJson(std::string_view text, std::string_view where, int max_de
   if (Json::sax_parse(text, &builder)) return builder.Take();
   if (builder.status().ok()) return Error(Code::kCorrupt, "{}: not valid JSON", where);
   return builder.status();
+}
+
+std::optional<int64_t> WholeNumber(const Json& value) {
+  constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+  if (!value.is_number_integer()) return std::nullopt;
+  if (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{kMax}) return kMax;
+  return value.get<int64_t>();
 }
 
 std::string_view JsonTypeName(const Json& value) {

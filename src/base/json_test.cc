@@ -47,8 +47,29 @@ TEST(ParseJson, EveryTruncationIsRefused) {
   EXPECT_THAT(ParseJson(text + '\0' + "{", "x"), Fails(Code::kCorrupt, "NUL"));
 }
 
+TEST(ParseJson, SaysWhatAFileIsInstead) {
+  EXPECT_THAT(ParseJson("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "x"),
+              Fails(Code::kUnsupported, "x is a Git LFS pointer"));
+  EXPECT_THAT(ParseJson("<!DOCTYPE html><html></html>", "x"),
+              Fails(Code::kUnsupported, "x is a web page"));
+  EXPECT_THAT(ParseJson("\xEF\xBB\xBF{}", "x"),
+              Fails(Code::kCorrupt, "x: begins with a byte-order"));
+}
+
 TEST(ParseJson, RefusesInvalidUtf8) {
   EXPECT_THAT(ParseJson("\"\xC3\"", "x"), Fails(Code::kCorrupt, "not valid JSON"));
+}
+
+TEST(WholeNumber, NeverWraps) {
+  const auto of = [](const char* text) { return WholeNumber(*ParseJson(text, "x")); };
+  EXPECT_EQ(of("-7"), -7);
+  EXPECT_EQ(of("9223372036854775807"), INT64_MAX);
+  EXPECT_EQ(of("9223372036854775808"), INT64_MAX);
+  EXPECT_EQ(of("18446744073709551615"), INT64_MAX);
+  EXPECT_EQ(of("-9223372036854775808"), INT64_MIN);
+  EXPECT_EQ(of("1.0"), std::nullopt);
+  EXPECT_EQ(of("99999999999999999999"), std::nullopt);  // Read as a floating-point number.
+  EXPECT_EQ(of("\"1\""), std::nullopt);
 }
 
 TEST(JsonTypeName, NamesEachType) {

@@ -9,8 +9,11 @@ TEST(Printable, QuotesAndEscapes) {
   EXPECT_EQ(Quoted("a b\u00e9"), "\"a b\u00e9\"");
   EXPECT_EQ(Quoted("a\n\"\\\x7f"), R"("a\x0a\x22\x5c\x7f")");
   EXPECT_EQ(Quoted(std::string(500, 'x')), "\"" + std::string(200, 'x') + "...\"");
-  EXPECT_EQ(Quoted(std::string(198, 'x') + "\u4e2d"), "\"" + std::string(198, 'x') + "...\"");
-  EXPECT_EQ(Quoted(std::string(197, 'x') + "\u4e2d"), "\"" + std::string(197, 'x') + "\u4e2d\"");
+  // A character of three bytes at the limit: it is shown whole or not at all.
+  std::string long_name(197, 'x');
+  EXPECT_EQ(Quoted(long_name + "\u4e2d"), fmt::format("\"{}\u4e2d\"", long_name));
+  long_name += 'x';
+  EXPECT_EQ(Quoted(long_name + "\u4e2d"), fmt::format("\"{}...\"", long_name));
 }
 
 TEST(Printable, WritesJsonStrings) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/foreign_content.h"
 #include "base/printable.h"
 #include "base/utf8.h"
 #include "format/manifest_text.h"
@@ -291,6 +292,7 @@ Result<Manifest> ParseManifest(std::string_view text, std::string_view where) {
 Result<Manifest> LoadManifest(const Path& folder) {
   const Path path = folder / kManifestName;
   PICCHIO_ASSIGN_OR_RETURN(const std::string text, ReadFileToString(path, kMaxManifestBytes));
+  PICCHIO_RETURN_IF_ERROR(CheckNotForeign(text.substr(0, 64), PathText(path)));
   return ParseManifest(text, PathText(path));
 }
 

@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "base/check.h"
+#include "base/foreign_content.h"
 #include "base/printable.h"
 #include "base/utf8.h"
 #include "format/safetensors_json.h"
@@ -29,11 +30,6 @@ Status CheckMagic(std::string_view first_bytes, std::string_view where) {
     return Error(
         Code::kUnsupported,
         "{} is a PyTorch file, which is not supported; use the model's safetensors release", where);
-  }
-  if (first_bytes.starts_with("version ")) {
-    return Error(Code::kUnsupported,
-                 "{} is a Git LFS pointer and not the file itself; fetch it with \"git lfs pull\"",
-                 where);
   }
   return Status::Ok();
 }
@@ -105,6 +101,7 @@ Result<SafetensorsHeader> ParseSafetensorsHeader(std::string_view json, uint64_t
 
 Result<SafetensorsHeader> ReadSafetensorsHeader(const RandomAccessFile& file) {
   const std::string& where = file.name();
+  PICCHIO_RETURN_IF_ERROR(CheckNotForeign(file));
   std::array<char, kLengthBytes> first{};
   const size_t available = std::min<uint64_t>(file.size(), first.size());
   PICCHIO_RETURN_IF_ERROR(

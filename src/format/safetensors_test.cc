@@ -1,6 +1,5 @@
 #include "format/safetensors.h"
 
-#include <chrono>
 #include <cstring>
 #include <limits>
 
@@ -82,6 +81,7 @@ TEST(Safetensors, KnowsOtherKindsOfFile) {
   EXPECT_THAT(Read("GGUF"), Fails(Code::kUnsupported, "is a GGUF file"));
   EXPECT_THAT(Read("PK\x03\x04 archive"), Fails(Code::kUnsupported, "is a PyTorch file"));
   EXPECT_THAT(Read("version https://git-lfs"), Fails(Code::kUnsupported, "git lfs pull"));
+  EXPECT_THAT(Read("<!DOCTYPE html><html>"), Fails(Code::kUnsupported, "web page"));
 }
 
 TEST(Safetensors, TellsHowMuchOfADownloadIsMissing) {
@@ -231,7 +231,8 @@ TEST(Safetensors, RefusesToWriteNonsense) {
               Fails(Code::kInvalidArgument, "need a header of"));
 }
 
-TEST(Safetensors, StaysQuickWithManyTensors) {
+// Takes a tenth of a second; quadratic work would take minutes.
+TEST(Safetensors, TakesManyTensors) {
   constexpr size_t kCount = 100000;
   std::vector<TensorInfo> tensors;
   for (size_t i = 0; i < kCount; ++i) {
@@ -240,11 +241,8 @@ TEST(Safetensors, StaysQuickWithManyTensors) {
   }
   ASSERT_OK_AND_ASSIGN(std::string bytes, MakeSafetensorsHeader(tensors, 64));
   bytes += std::string(kCount, 'x');
-  const auto start = std::chrono::steady_clock::now();
   ASSERT_OK_AND_ASSIGN(const SafetensorsHeader header, Read(bytes));
   EXPECT_EQ(header.tensors.size(), kCount);
-  // Takes a tenth of a second; quadratic work would take minutes.
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
 }
 
 }  // namespace

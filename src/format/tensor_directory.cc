@@ -116,8 +116,8 @@ Result<TensorDirectory> TensorDirectory::OpenFiles(const Path& folder,
 
 Result<TensorDirectory> TensorDirectory::OpenCheckpoint(const Path& folder) {
   const Path index_path = folder / kIndexName;
-  const bool has_single = FileExists(folder / kSingleName);
-  if (!FileExists(index_path)) {
+  const bool has_single = SomethingExists(folder / kSingleName);
+  if (!SomethingExists(index_path)) {
     if (!has_single) return NoCheckpoint(folder);
     const std::string single(kSingleName);
     return OpenFiles(folder, {&single, 1});

@@ -48,7 +48,19 @@ Result<Architecture> ReadArchitecture(FieldReader& fields) {
   if (names == nullptr) {
     return Error(Code::kCorrupt, "{}: the field architectures is missing", fields.where());
   }
-  if (!names->is_array() || names->size() != 1 || !names->front().is_string()) {
+  if (names->is_array() && names->size() > 1) {
+    std::string listed;
+    for (const Json& name : *names) {
+      if (listed.size() > 200) break;
+      listed += (listed.empty() ? "" : ", ") + (name.is_string()
+                                                    ? Quoted(name.get_ref<const std::string&>())
+                                                    : std::string(JsonTypeName(name)));
+    }
+    return Error(Code::kUnsupported,
+                 "{}: architectures has {} names ({}), expected the one that the weights are of",
+                 fields.where(), names->size(), listed);
+  }
+  if (!names->is_array() || names->empty() || !names->front().is_string()) {
     return Error(Code::kCorrupt, "{}: architectures is {}, expected a list of one name",
                  fields.where(), JsonTypeName(*names));
   }

@@ -307,6 +307,11 @@ TEST(ModelConfig, RefusesWrongTypesAndRanges) {
                 json["bos_token_id"] = {1, 2};
               }),
               Fails(Code::kUnsupported, "bos_token_id is a list of 2 ids"));
+  EXPECT_THAT(
+      Qwen([](Json& json) { json["architectures"].push_back("GptOssForCausalLM"); }),
+      Fails(Code::kUnsupported, R"(has 2 names ("Qwen3MoeForCausalLM", "GptOssForCausalLM"))"));
+  EXPECT_THAT(Qwen([](Json& json) { json["architectures"] = Json::array(); }),
+              Fails(Code::kCorrupt, "expected a list of one name"));
   EXPECT_THAT(Qwen([](Json& json) { json["architectures"] = "Qwen3MoeForCausalLM"; }),
               Fails(Code::kCorrupt, "architectures is a string"));
   EXPECT_THAT(ModelConfig::Parse("[]", "config.json"),

@@ -36,7 +36,7 @@ Result<GenerationConfig> GenerationConfig::Parse(std::string_view text, std::str
 
 Result<GenerationConfig> GenerationConfig::Load(const Path& folder, uint32_t vocab_size) {
   const Path path = folder / "generation_config.json";
-  if (!FileExists(path)) return GenerationConfig{};
+  if (!SomethingExists(path)) return GenerationConfig{};
   PICCHIO_ASSIGN_OR_RETURN(const std::string text, ReadFileToString(path, 1_MiB));
   return Parse(text, PathText(path), vocab_size);
 }

@@ -20,16 +20,17 @@ Status ReadVocabulary(const Json& vocab, const std::string& where,
                       const std::unordered_set<std::string>& special, Vocabulary& vocabulary) {
   for (const auto& [token, id] : vocab.items()) {
     if (token.empty()) return Error(Code::kCorrupt, "{}: an empty token", where);
-    if (!id.is_number_integer()) {
+    const std::optional<int64_t> number = WholeNumber(id);
+    if (!number) {
       return Error(Code::kCorrupt, "{}: the id of {} is {} where an integer is expected", where,
                    Quoted(token), JsonTypeName(id));
     }
     const std::optional<std::string> bytes = BytesOfByteLevel(token);
     const bool is_special = special.contains(token);
-    const Status added = vocabulary.Add(id.get<int64_t>(), bytes && !is_special ? *bytes : token);
+    const Status added = vocabulary.Add(*number, bytes && !is_special ? *bytes : token);
     if (!added.ok()) return added.WithContext(fmt::format("{}: {}", where, Quoted(token)));
     // The text of a special token must not become one through the back door.
-    if (bytes && !is_special) vocabulary.MakeFindable(id.get<int32_t>());
+    if (bytes && !is_special) vocabulary.MakeFindable(static_cast<int32_t>(*number));
   }
   return Status::Ok();
 }

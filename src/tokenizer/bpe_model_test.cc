@@ -98,7 +98,7 @@ TEST(BpeModel, WhatIsRefused) {
       {Code::kCorrupt, "\"new\": token id -1", [](Json& m) { m["vocab"]["new"] = -1; }},
       {Code::kCorrupt, "\"new\": token id 4294967296",
        [](Json& m) { m["vocab"]["new"] = int64_t{1} << 32; }},
-      {Code::kCorrupt, "\"new\": token id -1", [](Json& m) { m["vocab"]["new"] = UINT64_MAX; }},
+      {Code::kCorrupt, "\"new\": token id 2^63 or more", [](Json& m) { m["vocab"]["new"] = UINT64_MAX; }},
       {Code::kUnsupported, "no token for the byte 0x0a",
        [](Json& m) { m["vocab"].erase("\u010A"); }},
       {Code::kCorrupt, "model.merges[9]: neither two tokens",

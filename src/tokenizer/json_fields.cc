@@ -36,8 +36,9 @@ Result<std::string> JsonFields::String(std::string_view name) {
 
 Result<int64_t> JsonFields::Integer(std::string_view name) {
   PICCHIO_ASSIGN_OR_RETURN(const Json* field, Required(name));
-  if (!field->is_number_integer()) return WrongType(name, *field, "an integer");
-  return field->get<int64_t>();
+  const std::optional<int64_t> number = WholeNumber(*field);
+  if (!number) return WrongType(name, *field, "an integer");
+  return *number;
 }
 
 Result<bool> JsonFields::Bool(std::string_view name, bool fallback) {

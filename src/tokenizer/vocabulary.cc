@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
+#include <string>
 #include <utility>
 
 #include "base/check.h"
@@ -12,7 +14,9 @@ namespace picchio {
 Status Vocabulary::Add(int64_t id, std::string_view bytes) {
   PICCHIO_CHECK(!bytes.empty());
   if (id < 0 || id >= kMaxTokens) {
-    return Error(Code::kCorrupt, "token id {} is outside of 0 to {}", id, kMaxTokens - 1);
+    return Error(Code::kCorrupt, "token id {} is outside of 0 to {}",
+                 id < std::numeric_limits<int64_t>::max() ? std::to_string(id) : "2^63 or more",
+                 kMaxTokens - 1);
   }
   if (Has(id)) return Error(Code::kCorrupt, "two tokens have the id {}", id);
   if (bytes_.size() + bytes.size() > 1_GiB) {

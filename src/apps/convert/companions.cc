@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/foreign_content.h"
 #include "base/units.h"
 #include "model/generation_config.h"
 #include "tokenizer/tokenizer.h"
@@ -30,15 +31,15 @@ Result<Companions> ReadCompanions(const Path& checkpoint_folder, const ModelConf
   Companions companions;
   for (const std::string_view name : kNames) {
     const Path path = checkpoint_folder / name;
-    std::error_code ignored;
-    if (!std::filesystem::exists(std::filesystem::symlink_status(path, ignored))) continue;
+    if (!SomethingExists(path)) continue;
     PICCHIO_ASSIGN_OR_RETURN(std::string bytes, ReadFileToString(path, kMaxCompanionBytes));
+    PICCHIO_RETURN_IF_ERROR(CheckNotForeign(bytes.substr(0, 64), PathText(path)));
     companions.files.push_back({std::string(name), std::move(bytes)});
   }
   PICCHIO_RETURN_IF_ERROR(GenerationConfig::Load(checkpoint_folder, config.vocab_size).status());
 
   const Path tokenizer_path = checkpoint_folder / "tokenizer.json";
-  if (!FileExists(tokenizer_path)) {
+  if (!SomethingExists(tokenizer_path)) {
     companions.notes.push_back(
         "the checkpoint has no tokenizer.json: the model will take token ids only");
     return companions;

@@ -79,7 +79,7 @@ Result<FolderLock> PrepareModelFolder(const Path& model, const ConversionPlan& p
                  PathText(model));
   }
   PICCHIO_RETURN_IF_ERROR(lock.status());
-  if (FileExists(model / kManifestName)) {
+  if (SomethingExists(model / kManifestName)) {
     return Error(Code::kInvalidArgument,
                  "{} already holds a converted model: remove it or choose another folder "
                  "(picchio verify proves it whole)",

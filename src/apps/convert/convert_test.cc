@@ -448,6 +448,28 @@ TEST(Convert, AnotherPlanLeavesNoContainersOfTheFirst) {
   EXPECT_FALSE(FileExists(out / "experts-00003.safetensors"));
 }
 
+// Each file of a checkpoint, with what a broken download leaves in its place.
+TEST(Convert, SaysWhatAFileIsInstead) {
+  const EditableCheckpoint checkpoint =
+      EditableCheckpoint::Load(FixtureCheckpoint("qwen3_moe_long"));
+  for (const char* name :
+       {"config.json", "model.safetensors", "generation_config.json", "tokenizer.json",
+        "chat_template.jinja", "model.safetensors.index.json"}) {
+    TemporaryFolder folder;
+    checkpoint.Write(folder / "in");
+    WriteAll(folder / "in" / name,
+             "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n");
+    EXPECT_THAT(ConvertTo(folder / "in", folder / "out", {}),
+                Fails(Code::kUnsupported, "git lfs pull"))
+        << name;
+    std::filesystem::remove(folder / "in" / name);
+    std::filesystem::create_directory(folder / "in" / name);
+    EXPECT_THAT(ConvertTo(folder / "in", folder / "out", {}),
+                Fails(Code::kInvalidArgument, "is a folder, not a regular file"))
+        << name;
+  }
+}
+
 TEST(Convert, TwoAtOnceAreRefused) {
   TemporaryFolder folder;
   std::filesystem::create_directories(folder / "out");

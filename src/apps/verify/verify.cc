@@ -10,6 +10,7 @@
 #include "apps/model_folder.h"
 #include "apps/progress.h"
 #include "apps/work_queue.h"
+#include "base/foreign_content.h"
 #include "base/hash.h"
 #include "base/printable.h"
 #include "format/tensor_directory.h"
@@ -63,6 +64,7 @@ Result<VerifyReport> VerifyModel(const Path& folder, int num_threads,
   for (const ManifestFile& listed : manifest.files) {
     PICCHIO_ASSIGN_OR_RETURN(File file, File::OpenForRead(folder / listed.name));
     if (file.size() != listed.bytes) {
+      PICCHIO_RETURN_IF_ERROR(CheckNotForeign(file));
       return Error(Code::kCorrupt, "{} has {} bytes, the manifest says {}", file.name(),
                    file.size(), listed.bytes);
     }

@@ -19,7 +19,7 @@ struct VerifyReport {
   double seconds = 0;
   std::string model_id;
   // Files in the folder that the manifest does not list, sorted: they take no part in the model.
-  std::vector<std::string> unlisted;
+  std::vector<std::string> unlisted{};
 };
 
 // Reads every byte of the model with `num_threads` threads. Returns the report where all is as the

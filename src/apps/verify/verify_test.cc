@@ -96,6 +96,24 @@ TEST_F(VerifyModelTest, NamesWhatIsNotListed) {
   EXPECT_EQ(report.num_files, clean.num_files);
 }
 
+TEST_F(VerifyModelTest, SaysWhatAFileIsInstead) {
+  ASSERT_OK_AND_ASSIGN(const auto names, ListFiles(model()));
+  for (const std::string& name : names) {
+    const std::string whole = ReadAll(model() / name);
+    WriteAll(model() / name,
+             "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n");
+    EXPECT_THAT(Verify(), Fails(Code::kUnsupported, "git lfs pull")) << name;
+    WriteAll(model() / name, "<!DOCTYPE html>\n<html><body>Sign in</body></html>\n");
+    EXPECT_THAT(Verify(), Fails(Code::kUnsupported, "web page")) << name;
+    std::filesystem::remove(model() / name);
+    std::filesystem::create_directory(model() / name);
+    EXPECT_THAT(Verify(), Fails(Code::kInvalidArgument, "is a folder, not a regular file")) << name;
+    std::filesystem::remove(model() / name);
+    WriteAll(model() / name, whole);
+  }
+  EXPECT_OK(Verify());
+}
+
 TEST_F(VerifyModelTest, SaysWhatAFolderIsInstead) {
   EXPECT_THAT(VerifyModel(folder_ / "in", 1, kGoOn), Fails(Code::kNotFound, "picchio convert"));
   EXPECT_THAT(VerifyModel(folder_ / "none", 1, kGoOn), Fails(Code::kNotFound, "not a folder"));
