@@ -138,11 +138,6 @@ TEST(Cli, RunRefusesInOneSentence) {
            {run + "--ids " + Shell(folder / "word.ids"), "word 2"},
            {run + "--ids " + Shell(folder / "long.ids"), "context"},
            {run + "-p x -c 4096", "context"},
-           {run + "-p x --temp nan", "temperature"},
-           {run + "-p x --temp -1", "temperature"},
-           {run + "-p x --top-p 2", "top_p"},
-           {run + "-p x --cache-gb none", "--cache-gb"},
-           {run + "-p x --logit-bias 5", "--logit-bias"},
            {run + "-p x --logit-bias 5000:1", "5000"},
            {run + "-p x --stop ''", "stop"},
            {"run " + Shell(folder.path()) + " -p x", "not a model folder"},
@@ -157,6 +152,107 @@ TEST(Cli, RunRefusesInOneSentence) {
   const Outcome environment = Picchio(run + "-p x", "ECAP=many");
   EXPECT_EQ(environment.exit_code, 1);
   EXPECT_THAT(environment.err, testing::HasSubstr("ECAP"));
+}
+
+// Values that no flag can have are wrong usage, found before the model is opened.
+TEST(Cli, NumbersAreRefusedByTheirFlag) {
+  const std::string run = "run " + Shell(DemoModel()) + " -p x ";
+  for (const char* flag : {"-n -5",
+                           "-n 1.5",
+                           "-n 99999999999999999999",
+                           "--top-k -1",
+                           "--top-k 2.5",
+                           "--top-p 2",
+                           "--top-p nan",
+                           "--min-p -0.1",
+                           "--min-p 1e999",
+                           "--temp nan",
+                           "--temp -1",
+                           "--temp inf",
+                           "--temp 1e999",
+                           "--temp warm",
+                           "--repeat-penalty 0",
+                           "--repeat-penalty nan",
+                           "--seed -2",
+                           "--seed 18446744073709551616",
+                           "--seed 1.5",
+                           "--seed soon",
+                           "--seed ''",
+                           "--ecap 0",
+                           "--ecap -1",
+                           "--cache-gb -1",
+                           "--cache-gb 0",
+                           "--cache-gb nan",
+                           "--cache-gb 1e999",
+                           "--cache-gb none",
+                           "--ctx 0",
+                           "--ctx -1",
+                           "--ctx 1e9",
+                           "--threads 0",
+                           "--threads -2",
+                           "--prefill-span 0",
+                           "--logit-bias 5",
+                           "--logit-bias 5:nan",
+                           "--logit-bias 5:1e999",
+                           "--logit-bias -1:1",
+                           "--logits-out ''",
+                           "--ids-out ''",
+                           "-f ''",
+                           "--ids ''"}) {
+    const std::string prompted =
+        std::string_view(flag).starts_with("-f") || std::string_view(flag).starts_with("--ids ''")
+            ? "run " + Shell(DemoModel()) + " "
+            : run;
+    const Outcome outcome = Picchio(prompted + flag);
+    EXPECT_EQ(outcome.exit_code, 2) << flag;
+    EXPECT_EQ(outcome.out, "") << flag;
+    const std::string name(flag, std::string_view(flag).find(' '));
+    const std::string first_line = outcome.err.substr(0, outcome.err.find('\n'));
+    EXPECT_THAT(first_line, testing::HasSubstr(name == "-n"   ? "--predict"
+                                               : name == "-f" ? "--prompt-file"
+                                                              : name))
+        << flag;
+  }
+  for (const char* other : {"verify --threads 0", "verify --threads 1e3", "inspect --memory nan",
+                            "inspect --memory 4 1e999", "inspect --memory -1"}) {
+    EXPECT_EQ(Picchio(std::string(other) + " -- " + Shell(DemoModel())).exit_code, 2) << other;
+  }
+}
+
+TEST(Cli, SeedOfMinusOneIsChosenAndTold) {
+  const std::string run = "run " + Shell(DemoModel()) + " -p 'Once upon' -n 24 --temp 1.5 --json ";
+  const Outcome first = Picchio(run + "--seed -1");
+  const Outcome second = Picchio(run + "--seed -1");
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  ASSERT_OK_AND_ASSIGN(const Json report, ParseJson(first.out, "run"));
+  ASSERT_OK_AND_ASSIGN(const Json other, ParseJson(second.out, "run"));
+  EXPECT_NE(report["seed"], other["seed"]);
+  const auto seed = report["seed"].get<uint64_t>();
+  EXPECT_THAT(first.err, testing::HasSubstr(fmt::format("seed {}\n", seed)));
+  const Outcome again = Picchio(run + fmt::format("--seed {}", seed));
+  ASSERT_OK_AND_ASSIGN(const Json repeated, ParseJson(again.out, "run"));
+  EXPECT_EQ(repeated["ids"], report["ids"]);
+  EXPECT_EQ(again.err.find("seed"), std::string::npos);
+}
+
+TEST(Cli, TwoOutputsAreTwoFiles) {
+  TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "sub");
+  WriteAll(folder / "there", "old");
+  std::filesystem::create_symlink(folder / "there", folder / "link");
+  std::filesystem::create_symlink(folder / "nowhere", folder / "dangling");
+  const std::string run = "cd " + Shell(folder.path()) + " && ";
+  for (const auto& [logits, ids] :
+       {std::pair("new", "new"), std::pair("./sub/../new", "new"), std::pair("there", "link"),
+        std::pair("nowhere", "dangling"), std::pair("sub//new", "sub/new")}) {
+    const Outcome outcome = Picchio(
+        "run " + Shell(DemoModel()) + " -p x -n 1 --logits-out " + logits + " --ids-out " + ids,
+        run);
+    EXPECT_EQ(outcome.exit_code, 1) << logits << " " << ids;
+    EXPECT_THAT(outcome.err, testing::HasSubstr("are the same file")) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+  }
+  EXPECT_EQ(ReadAll(folder / "there"), "old");
 }
 
 // SIGINT ends a run between two layers: what was written so far is whole, and the exit is clean.
@@ -195,15 +291,38 @@ TEST(Cli, CtrlCStopsCleanly) {
 }
 
 TEST(Cli, LostOutputIsAFailure) {
-  for (const char* command : {"verify ", "inspect ", "tokenize -p x "}) {
-    const std::string arguments = command + Shell(DemoModel());
+  TemporaryFolder folder;
+  const std::string err = Shell(folder / "err");
+  for (const char* command :
+       {"verify ", "verify --json ", "inspect ", "inspect --json ", "tokenize -p x ",
+        "tokenize --json -p x ", "run -p x -n 2 ", "run --json -p x -n 2 "}) {
     const std::string line =
-        Shell(BuildFile("picchio")) + " " + arguments + " < /dev/null 2> /dev/null ";
-    EXPECT_EQ(WEXITSTATUS(std::system((line + "> /dev/full").c_str())), 1) << command;
-    // A closed descriptor must not become a file of the model's.
-    EXPECT_EQ(WEXITSTATUS(std::system((line + ">&- <&- 2>&-").c_str())), 0) << command;
+        Shell(BuildFile("picchio")) + " " + command + Shell(DemoModel()) + " < /dev/null ";
+    // A full disk; no output at all, which must not become a file of the model's either.
+    for (const char* out : {" > /dev/full", " >&-"}) {
+      EXPECT_EQ(WEXITSTATUS(std::system((line + out + " 2> " + err).c_str())), 1) << command << out;
+      const std::string message = ReadAll(folder / "err");
+      EXPECT_THAT(message, testing::HasSubstr("cannot write to standard output")) << command;
+      EXPECT_EQ(std::count(message.begin(), message.end(), '\n'), 1) << message;
+    }
+    EXPECT_EQ(WEXITSTATUS(std::system((line + "> /dev/null <&- 2>&-").c_str())), 0) << command;
   }
+  EXPECT_EQ(Picchio("verify " + Shell(DemoModel())).exit_code, 0);
   EXPECT_EQ(Picchio("run " + Shell(DemoModel()) + " -p x -n 1 --ids-out /dev/null").exit_code, 1);
+}
+
+// Whoever reads the text goes away after its first byte. Were the run to go on to the end of the
+// context, the ids would be written.
+TEST(Cli, RunStopsWhenItsReaderHasGone) {
+  TemporaryFolder folder;
+  const std::string command = "(" + Shell(BuildFile("picchio")) + " run " + Shell(DemoModel()) +
+                              " -p 'Once upon a time' --ignore-eos --ids-out " +
+                              Shell(folder / "ids") + " 2> " + Shell(folder / "err") +
+                              "; echo $? > " + Shell(folder / "code") + ") | head -c 1 > /dev/null";
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  EXPECT_EQ(ReadAll(folder / "code"), "1\n");
+  EXPECT_EQ(ReadAll(folder / "err"), "picchio run: cannot write to standard output: Broken pipe\n");
+  EXPECT_FALSE(FileExists(folder / "ids"));
 }
 
 TEST(Cli, OnlyTheModelsOwnFilesTakePart) {

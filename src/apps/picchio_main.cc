@@ -11,14 +11,21 @@
 #include <string>
 
 #include "apps/commands/command.h"
+#include "apps/standard_output.h"
 
 namespace {
 
 // A file that is opened while a standard descriptor is closed would take its number, and what is
-// printed would be written into it: give each closed one to /dev/null.
+// printed would be written into it: give each closed one to /dev/null, input and output the wrong
+// way round, so that using them still fails.
 void OpenStandardDescriptors() {
   while (true) {
-    const int descriptor = open("/dev/null", O_RDWR);
+    // The lowest number that is free tells which one it will be.
+    int descriptor = open("/dev/null", O_WRONLY);
+    if (descriptor == STDOUT_FILENO) {
+      close(descriptor);
+      descriptor = open("/dev/null", O_RDONLY);
+    }
     if (descriptor < 0) return;
     if (descriptor > STDERR_FILENO) {
       close(descriptor);
@@ -55,9 +62,7 @@ int RunCommandLine(int argc, char** argv) {
   const std::string command = app.get_subcommands().front()->get_name();
   picchio::Status status = invocation.run();
   // What could not be written was not done.
-  if (status.ok() && (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)) {
-    status = picchio::Status(picchio::Code::kIoError, "cannot write to standard output");
-  }
+  if (status.ok()) status = picchio::FlushStandardOutput();
   if (status.ok()) return 0;
   std::fprintf(stderr, "picchio %s: %s\n", command.c_str(), status.message().c_str());
   return 1;
@@ -69,6 +74,8 @@ int main(int argc, char** argv) {
   OpenStandardDescriptors();
   // A file size limit then fails the write, which says so, instead of killing the process.
   std::signal(SIGXFSZ, SIG_IGN);
+  // The same for a reader of our output that has gone.
+  std::signal(SIGPIPE, SIG_IGN);
   // Our own code does not throw; memory or threads that cannot be had make the libraries do so.
   try {
     return RunCommandLine(argc, argv);

@@ -37,7 +37,7 @@ Result<RunStats> Session::Generate(Generation& generation, const RunHooks& hooks
     // A source may cancel reads on its own account: that would be a failure.
     if (status.code() != Code::kCancelled || !IsCancelled(hooks)) return status;
     const std::string text = generation.Cancel();
-    if (!text.empty() && hooks.on_text) hooks.on_text(text);
+    if (!text.empty() && hooks.on_text) PICCHIO_RETURN_IF_ERROR(hooks.on_text(text));
   }
   return stats;
 }
@@ -59,8 +59,7 @@ Status Session::RunGeneration(Generation& generation, const RunHooks& hooks, Run
   };
   const auto draw = [&]() -> Status {
     PICCHIO_ASSIGN_OR_RETURN(const std::string text, generation.Accept(last_logits_));
-    if (!text.empty() && hooks.on_text) hooks.on_text(text);
-    return Status::Ok();
+    return !text.empty() && hooks.on_text ? hooks.on_text(text) : Status::Ok();
   };
 
   {

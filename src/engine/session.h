@@ -32,8 +32,9 @@ struct PromptProgress {
 // What a run calls, on its own thread, and looks at. Each may be left out.
 struct RunHooks {
   std::function<void(const PromptProgress&)> on_progress{};
-  // A piece of the answer, whole characters, not empty.
-  std::function<void(std::string_view)> on_text{};
+  // A piece of the answer, whole characters, not empty. A failure ends the run and is what it
+  // returns.
+  std::function<Status(std::string_view)> on_text{};
   // The logits behind the token at `position`, unmasked, [vocab_size]; for every position that is
   // run, in ascending order. Costs a product with the head for each.
   std::function<Status(uint32_t position, std::span<const float> logits)> on_logits{};

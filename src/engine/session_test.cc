@@ -93,6 +93,7 @@ TEST_F(SessionTest, GreedyEqualsRunningEverythingAnew) {
     hooks.on_text = [&](std::string_view piece) {
       EXPECT_FALSE(piece.empty());
       text += piece;
+      return Status::Ok();
     };
     ASSERT_OK_AND_ASSIGN(const RunStats stats, session.Generate(generation, hooks));
     EXPECT_EQ(Generated(generation), expected);
@@ -239,7 +240,10 @@ TEST_F(SessionTest, CancelledInTheAnswerShowsWhatWasHeldBack) {
   std::string text;
   int rows = 0;
   RunHooks hooks{.cancel = &cancel};
-  hooks.on_text = [&](std::string_view piece) { text += piece; };
+  hooks.on_text = [&](std::string_view piece) {
+    text += piece;
+    return Status::Ok();
+  };
   hooks.on_logits = [&](uint32_t position, std::span<const float>) {
     if (position == 22) cancel = true;
     ++rows;
@@ -362,6 +366,22 @@ TEST_F(SessionTest, ScoreHandsOnTheLogitsAsked) {
     EXPECT_EQ(last, LogitsBehind(model, ids));
     EXPECT_EQ(stats.tokens, 13u);
   }
+}
+
+// A reader of the text who has gone ends the run: nothing is computed for nobody.
+TEST_F(SessionTest, TextThatCannotBeHandedOutEndsTheRun) {
+  TinyModel model;
+  auto forward = model.MakeForward(8);
+  Session session = MakeSession(*forward, model.experts());
+  Generation generation = Make(Prompt(21), {.max_tokens = 24});
+  size_t pieces = 0;
+  RunHooks hooks;
+  hooks.on_text = [&](std::string_view) {
+    return ++pieces < 3 ? Status::Ok() : Error(Code::kIoError, "gone");
+  };
+  EXPECT_THAT(session.Generate(generation, hooks), Fails(Code::kIoError, "gone"));
+  EXPECT_EQ(pieces, 3u);
+  EXPECT_LT(generation.generated().size(), 24u);
 }
 
 }  // namespace

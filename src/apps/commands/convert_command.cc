@@ -4,6 +4,7 @@
 #include <string>
 
 #include "apps/commands/command.h"
+#include "apps/commands/flag_checks.h"
 #include "apps/commands/print_json.h"
 #include "apps/convert/convert.h"
 #include "apps/interrupt.h"
@@ -123,7 +124,7 @@ void AddConvertCommand(CLI::App& app, Invocation& invocation) {
       ->check(CLI::IsMember({"mse", "absmax"}))
       ->capture_default_str();
   command->add_option("-t,--threads", flags->threads, "Threads (default: all CPUs)")
-      ->check(CLI::Range(1, 256));
+      ->check(WholeNumberFrom(1, 256));
   command->add_flag("--json", flags->json, "Report as JSON");
   command->footer(
       "A conversion that was stopped or killed goes on where it was when run again.\n\n"

@@ -2,9 +2,13 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
-#include <cmath>
 #include <cstdlib>
+#include <optional>
+#include <string>
 #include <string_view>
+
+#include "apps/commands/flag_checks.h"
+#include "base/printable.h"
 
 namespace picchio {
 namespace {
@@ -19,21 +23,16 @@ Result<int> EnvironmentNumber(const char* name, int fallback, int max) {
   const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), value);
   if (error != std::errc() || end != view.data() + view.size() || value < 1 || value > max) {
     return Error(Code::kInvalidArgument,
-                 "the environment variable {} is \"{}\", expected a whole number from 1 to {}",
-                 name, text, max);
+                 "the environment variable {} is {}, expected a whole number from 1 to {}", name,
+                 Quoted(text), max);
   }
   return value;
 }
 
-Result<std::optional<uint64_t>> CacheBytes(const std::string& text) {
-  if (text == "auto") return std::optional<uint64_t>();
-  char* end = nullptr;
-  const double gib = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != '\0' || !std::isfinite(gib) || gib <= 0 || gib > 1e6) {
-    return Error(Code::kInvalidArgument, "--cache-gb is \"{}\", expected a size in GiB or auto",
-                 text);
-  }
-  return std::optional<uint64_t>(static_cast<uint64_t>(gib * 0x1p30));
+// What the flag's check let through.
+std::optional<uint64_t> CacheBytes(const std::string& text) {
+  if (text == "auto") return std::nullopt;
+  return static_cast<uint64_t>(std::strtod(text.c_str(), nullptr) * 0x1p30);
 }
 
 }  // namespace
@@ -41,19 +40,20 @@ Result<std::optional<uint64_t>> CacheBytes(const std::string& text) {
 void EngineFlags::AddTo(CLI::App& command) {
   command.add_option("MODEL,-m,--model", model, "Folder of the model")->required();
   command.add_option("-c,--ctx", context, "Positions of the context (default: up to 8192)")
-      ->check(CLI::Range(1, 1 << 26));
+      ->check(WholeNumberFrom(1, 1 << 26));
   command.add_option("-t,--threads", threads, "Compute threads (default: all CPUs)")
-      ->check(CLI::Range(1, 1024));
+      ->check(WholeNumberFrom(1, 1024));
   command
       .add_option("--cache-gb", cache_gb,
                   "Memory for the expert cache in GiB, or auto: what is free, but for a reserve")
+      ->check(NumberFrom(1e-6, 1e6, "auto"))
       ->capture_default_str();
   command.add_option("--ecap", slots_per_layer, "Expert cache as records per MoE layer instead")
-      ->check(CLI::Range(1, 1 << 20));
+      ->check(WholeNumberFrom(1, 1 << 20));
   command
       .add_option("--prefill-span", prefill_span,
                   "Positions of a prompt that go through a layer together")
-      ->check(CLI::Range(1, 1 << 16))
+      ->check(WholeNumberFrom(1, 1 << 16))
       ->capture_default_str();
   command
       .add_option("--compute", compute,
@@ -65,7 +65,7 @@ void EngineFlags::AddTo(CLI::App& command) {
 Result<EngineOptions> EngineFlags::Options() const {
   EngineOptions options;
   if (context > 0) options.memory.context = static_cast<uint32_t>(context);
-  PICCHIO_ASSIGN_OR_RETURN(options.memory.cache_bytes, CacheBytes(cache_gb));
+  options.memory.cache_bytes = CacheBytes(cache_gb);
   PICCHIO_ASSIGN_OR_RETURN(const int environment_slots, EnvironmentNumber("ECAP", 0, 1 << 20));
   const int slots = slots_per_layer > 0          ? slots_per_layer
                     : options.memory.cache_bytes ? 0

@@ -1,11 +1,11 @@
 #include <CLI/CLI.hpp>
-#include <cmath>
 #include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "apps/commands/command.h"
+#include "apps/commands/flag_checks.h"
 #include "apps/inspect/inspect.h"
 
 namespace picchio {
@@ -20,7 +20,6 @@ struct InspectFlags {
 Status Run(const InspectFlags& flags) {
   std::vector<uint64_t> memory_bytes;
   for (const double gib : flags.memory_gib) {
-    if (!std::isfinite(gib)) return Error(Code::kInvalidArgument, "--memory is not a number");
     memory_bytes.push_back(static_cast<uint64_t>(gib * 0x1p30));
   }
   PICCHIO_ASSIGN_OR_RETURN(const Inspection inspection, InspectModel(flags.model, memory_bytes));
@@ -38,7 +37,7 @@ void AddInspectCommand(CLI::App& app, Invocation& invocation) {
   command->add_option("MODEL", flags->model, "Folder of the model")->required();
   command->add_option("--memory", flags->memory_gib, "Memory sizes to look at, in GiB")
       ->take_all()
-      ->check(CLI::Range(0.001, 1e6));
+      ->check(NumberFrom(0.001, 1e6));
   command->add_flag("--json", flags->json, "Report as JSON");
   command->footer(
       "Examples:\n"

@@ -28,6 +28,7 @@ Status Run(const PerplexityFlags& flags) {
   PICCHIO_ASSIGN_OR_RETURN(const EngineOptions options, flags.engine.Options());
   PICCHIO_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
                            Engine::Open(flags.engine.model, options));
+  PrintNotes(*engine);
   PromptSource source;
   (flags.ids ? source.ids_file : source.text_file) = flags.file;
   PICCHIO_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, ReadPrompt(source, engine->tokenizer()));

@@ -1,5 +1,10 @@
+#include <sys/random.h>
+
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -7,14 +12,17 @@
 
 #include "apps/commands/command.h"
 #include "apps/commands/engine_flags.h"
+#include "apps/commands/flag_checks.h"
 #include "apps/commands/print_json.h"
 #include "apps/interrupt.h"
 #include "apps/progress.h"
 #include "apps/run/engine.h"
 #include "apps/run/prompt.h"
 #include "apps/run/run_report.h"
+#include "apps/standard_output.h"
 #include "base/atomic_file.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "format/npy.h"
 
 namespace picchio {
@@ -27,6 +35,7 @@ struct RunFlags {
   int64_t max_tokens = -1;
   bool ignore_eos = false;
   SamplingParams sampling;
+  std::string seed = "0";
   std::vector<std::string> logit_bias;
   std::vector<std::string> stop;
   bool json = false;
@@ -49,12 +58,42 @@ Result<LogitBias> ParseBias(const std::string& text) {
   if (*number == ':') ++number;
   char* rest = nullptr;
   const float bias = std::strtof(number, &rest);
-  if (end == text.c_str() || rest == number || *rest != '\0' || id < 0 || id > INT32_MAX) {
-    return Error(Code::kInvalidArgument,
-                 "--logit-bias is \"{}\", expected a token id and what to add, as 15043:-1.5",
-                 text);
+  if (end == text.c_str() || rest == number || *rest != '\0' || id < 0 || id > INT32_MAX ||
+      !(bias < INFINITY)) {
+    return Error(Code::kInvalidArgument, "{} is not a token id and what to add, as 15043:-1.5",
+                 Quoted(text));
   }
   return LogitBias{static_cast<int32_t>(id), bias};
+}
+
+Result<uint64_t> RandomSeed() {
+  uint64_t seed = 0;
+  if (getrandom(&seed, sizeof(seed), 0) != sizeof(seed)) {
+    return ErrnoError(errno, "--seed -1: the system has no random number");
+  }
+  return seed;
+}
+
+// The file that a name leads to, whatever its spelling: links and dots resolved.
+Path Resolved(const std::string& name) {
+  std::error_code error;
+  Path absolute = std::filesystem::absolute(name, error);
+  // A link to a file that is not there yet is followed too; as many as the system would follow.
+  for (int i = 0; i < 40 && std::filesystem::is_symlink(absolute, error); ++i) {
+    absolute = absolute.parent_path() / std::filesystem::read_symlink(absolute, error);
+  }
+  Path resolved = std::filesystem::weakly_canonical(absolute, error);
+  return error ? absolute.lexically_normal() : resolved;
+}
+
+Status CheckOutputs(const RunFlags& flags) {
+  if (flags.logits_out.empty() || flags.ids_out.empty() ||
+      Resolved(flags.logits_out) != Resolved(flags.ids_out)) {
+    return Status::Ok();
+  }
+  return Error(Code::kInvalidArgument,
+               "--logits-out {} and --ids-out {} are the same file: give them two names",
+               Quoted(flags.logits_out), Quoted(flags.ids_out));
 }
 
 // A flag beats the model's generation_config.json, which beats the neutral value. A model that says
@@ -71,6 +110,12 @@ Result<SamplingParams> SamplingOf(const RunFlags& flags, const GenerationConfig&
   if (flags.repeat_penalty->count() == 0) {
     params.repeat_penalty = model.repetition_penalty.value_or(params.repeat_penalty);
   }
+  if (flags.seed == "-1") {
+    PICCHIO_ASSIGN_OR_RETURN(params.seed, RandomSeed());
+    std::fprintf(stderr, "seed %llu\n", static_cast<unsigned long long>(params.seed));
+  } else {
+    params.seed = std::strtoull(flags.seed.c_str(), nullptr, 10);
+  }
   for (const std::string& text : flags.logit_bias) {
     PICCHIO_ASSIGN_OR_RETURN(const LogitBias bias, ParseBias(text));
     params.logit_bias.push_back(bias);
@@ -85,6 +130,7 @@ std::string IdsText(std::span<const int32_t> ids) {
 }
 
 Status Run(const RunFlags& flags) {
+  PICCHIO_RETURN_IF_ERROR(CheckOutputs(flags));
   PICCHIO_ASSIGN_OR_RETURN(const EngineOptions options, flags.engine.Options());
   PICCHIO_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
                            Engine::Open(flags.engine.model, options));
@@ -101,13 +147,7 @@ Status Run(const RunFlags& flags) {
   PICCHIO_ASSIGN_OR_RETURN(Generation generation,
                            Generation::Create(std::move(prompt), wanted, session.vocab_size(),
                                               session.context(), tokenizer));
-  if (engine->memory().cache_below_token) {
-    std::fprintf(
-        stderr,
-        "note: the expert cache holds %llu records, fewer than one token uses; every token "
-        "will wait for storage. More memory (--cache-gb) helps most.\n",
-        static_cast<unsigned long long>(engine->memory().num_slots));
-  }
+  PrintNotes(*engine);
 
   RunHooks hooks;
   // From here on Ctrl-C ends the text where it is; before, it ends the process.
@@ -121,13 +161,10 @@ Status Run(const RunFlags& flags) {
     if (at.positions_done == at.positions_total) progress.reset();
   };
   std::string text;
-  hooks.on_text = [&](std::string_view piece) {
-    if (flags.json) {
-      text += piece;
-      return;
-    }
-    std::fwrite(piece.data(), 1, piece.size(), stdout);
-    std::fflush(stdout);
+  hooks.on_text = [&](std::string_view piece) -> Status {
+    if (!flags.json) return WriteStandardOutput(piece);
+    text += piece;
+    return Status::Ok();
   };
   // Opened before the work: what cannot be written is better known now.
   std::optional<AtomicFile> ids_file;
@@ -156,6 +193,7 @@ Status Run(const RunFlags& flags) {
         {"text", text},
         {"prompt_tokens", prompt_tokens},
         {"ids", std::vector<int32_t>(generation.generated().begin(), generation.generated().end())},
+        {"seed", wanted.sampling.seed},
         {"finish_reason", FinishReasonName(generation.reason())},
         {"stats", StatsJson(stats, *engine)}};
     PrintJson(json);
@@ -183,39 +221,59 @@ void AddRunCommand(CLI::App& app, Invocation& invocation) {
   CLI::Option* text = command->add_option("-p,--prompt", flags->prompt_text, "The prompt");
   CLI::Option* file =
       command->add_option("-f,--prompt-file", flags->prompt.text_file, "File that holds the prompt")
-          ->excludes(text);
+          ->excludes(text)
+          ->check(NotEmpty());
   command->add_option("--ids", flags->prompt.ids_file, "File that holds the prompt as token ids")
       ->excludes(text)
-      ->excludes(file);
+      ->excludes(file)
+      ->check(NotEmpty());
   command
       ->add_option("-n,--predict", flags->max_tokens,
                    "Tokens to generate (default, or -1: until the model ends or the context is "
                    "full)")
-      ->check(CLI::Range(int64_t{-1}, int64_t{1} << 40));
+      ->check(WholeNumberFrom(-1, int64_t{1} << 40));
   command->add_flag("--ignore-eos", flags->ignore_eos, "Go on when the model ends its text");
   SamplingParams& sampling = flags->sampling;
-  flags->temperature = command->add_option("--temp", sampling.temperature,
-                                           "Temperature; 0 takes the likeliest token");
-  flags->top_k = command->add_option("--top-k", sampling.top_k, "Only the K likeliest; 0: all");
+  flags->temperature =
+      command
+          ->add_option("--temp", sampling.temperature, "Temperature; 0 takes the likeliest token")
+          ->check(NumberFrom(0, 1e6));
+  flags->top_k = command->add_option("--top-k", sampling.top_k, "Only the K likeliest; 0: all")
+                     ->check(WholeNumberFrom(0, int64_t{1} << 40));
   flags->top_p =
-      command->add_option("--top-p", sampling.top_p, "Only the likeliest that make up this much");
-  flags->min_p = command->add_option("--min-p", sampling.min_p,
-                                     "Only those at least this likely, relative to the likeliest");
-  flags->repeat_penalty = command->add_option("--repeat-penalty", sampling.repeat_penalty,
-                                              "Divide the logits of tokens seen before; 1: off");
+      command->add_option("--top-p", sampling.top_p, "Only the likeliest that make up this much")
+          ->check(NumberFrom(0, 1));
+  flags->min_p = command
+                     ->add_option("--min-p", sampling.min_p,
+                                  "Only those at least this likely, relative to the likeliest")
+                     ->check(NumberFrom(0, 1));
+  flags->repeat_penalty = command
+                              ->add_option("--repeat-penalty", sampling.repeat_penalty,
+                                           "Divide the logits of tokens seen before; 1: off")
+                              ->check(NumberFrom(0.01, 100));
   command->add_option("--logit-bias", flags->logit_bias, "ID:BIAS, added to a token's logit")
+      ->check([](const std::string& word) {
+        const Result<LogitBias> bias = ParseBias(word);
+        return bias ? std::string() : bias.error().message();
+      })
       ->take_all()
       ->allow_extra_args(false);
-  command->add_option("-s,--seed", sampling.seed, "The same seed gives the same text")
+  command
+      ->add_option("-s,--seed", flags->seed,
+                   "The same seed gives the same text; -1 chooses one and says which")
+      ->check(Seed())
       ->capture_default_str();
   command->add_option("--stop", flags->stop, "End before this text; may be given several times")
       ->take_all()
       ->allow_extra_args(false);
   command->add_flag("--json", flags->json, "Report as JSON, text included");
   command->add_flag("--stats", flags->stats, "Say where time and bytes went");
-  command->add_option("--logits-out", flags->logits_out,
-                      "Write the logits behind every position to this .npy file");
-  command->add_option("--ids-out", flags->ids_out, "Write the generated ids to this file");
+  command
+      ->add_option("--logits-out", flags->logits_out,
+                   "Write the logits behind every position to this .npy file")
+      ->check(NotEmpty());
+  command->add_option("--ids-out", flags->ids_out, "Write the generated ids to this file")
+      ->check(NotEmpty());
   command->footer(
       "Without -p, -f and --ids the prompt is read from standard input. Sampling flags that are "
       "not\n"

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "apps/commands/command.h"
+#include "apps/commands/flag_checks.h"
 #include "apps/standard_input.h"
 #include "base/json.h"
 #include "base/utf8.h"
@@ -80,7 +81,9 @@ void AddTokenizeCommand(CLI::App& app, Invocation& invocation) {
   command->add_option("MODEL", flags->model, "Folder of a model or checkpoint, or a tokenizer.json")
       ->required();
   CLI::Option* text = command->add_option("-p,--prompt", flags->text, "The text");
-  command->add_option("-f,--file", flags->file, "File that holds the text")->excludes(text);
+  command->add_option("-f,--file", flags->file, "File that holds the text")
+      ->excludes(text)
+      ->check(NotEmpty());
   command->add_flag("--as-text", flags->as_text,
                     "Take control tokens in the text as the characters they are written with");
   command->add_flag("--ids", flags->ids_only, "Ids only, one a line (what run --ids reads)");

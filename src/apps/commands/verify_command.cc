@@ -4,6 +4,7 @@
 #include <string>
 
 #include "apps/commands/command.h"
+#include "apps/commands/flag_checks.h"
 #include "apps/commands/print_json.h"
 #include "apps/interrupt.h"
 #include "apps/verify/verify.h"
@@ -67,7 +68,7 @@ void AddVerifyCommand(CLI::App& app, Invocation& invocation) {
   CLI::App* command = app.add_subcommand("verify", "Prove that a model is whole, to the last bit");
   command->add_option("MODEL", flags->model, "Folder of the model")->required();
   command->add_option("-t,--threads", flags->threads, "Threads (default: all CPUs)")
-      ->check(CLI::Range(1, 256));
+      ->check(WholeNumberFrom(1, 256));
   command->add_flag("--json", flags->json, "Report as JSON");
   command->footer(
       "Reads every byte and compares it with the manifest. Exit code 1 and the first fault where\n"

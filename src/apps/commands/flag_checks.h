@@ -1,0 +1,22 @@
+// Checks of numbers on the command line, for CLI11's check(): each returns what is wrong with the
+// word, or nothing. Stricter than CLI11's own: "nan" and numbers too large for their type are no
+// numbers, and "5x" is not 5.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace picchio {
+
+using FlagCheck = std::function<std::string(const std::string&)>;
+
+FlagCheck WholeNumberFrom(int64_t min, int64_t max);
+// Both ends included. `or_word` is taken beside numbers ("auto"); empty: nothing is.
+FlagCheck NumberFrom(double min, double max, std::string or_word = "");
+// -1, or a whole number below 2^64.
+FlagCheck Seed();
+// A file's name; what was given as "" was most likely an unset variable.
+FlagCheck NotEmpty();
+
+}  // namespace picchio
