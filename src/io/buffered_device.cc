@@ -1,5 +1,6 @@
 #include "io/buffered_device.h"
 
+#include <iterator>
 #include <utility>
 
 #include "io/device_file.h"
@@ -11,8 +12,8 @@ Result<std::unique_ptr<BufferedDevice>> BufferedDevice::Open(std::span<const Pat
   auto statistics = std::make_unique<DeviceStatistics>();
   PICCHIO_ASSIGN_OR_RETURN(auto opened,
                            OpenDeviceFiles(paths, {.faults = options.faults}, statistics.get()));
-  std::vector<std::unique_ptr<const RandomAccessFile>> files;
-  for (std::unique_ptr<DeviceFile>& file : opened) files.push_back(std::move(file));
+  std::vector<std::unique_ptr<const RandomAccessFile>> files(
+      std::make_move_iterator(opened.begin()), std::make_move_iterator(opened.end()));
   PICCHIO_ASSIGN_OR_RETURN(auto device, Create(std::move(files), options));
   device->statistics_ = std::move(statistics);
   return device;
