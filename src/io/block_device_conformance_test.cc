@@ -263,6 +263,22 @@ TEST_P(BlockDeviceConformanceTest, ReapWithoutRoomTakesNothing) {
   ExpectIdle();
 }
 
+// A ring with deferred work shows nothing to who never asks the kernel.
+TEST_P(BlockDeviceConformanceTest, PollingAloneSeesReadsComplete) {
+  std::mt19937 random(3);
+  const DeviceRead read = RandomRead(random, 0);
+  ASSERT_EQ(queue_->Submit({&read, 1}), 1u);
+  DeviceCompletion completion;
+  size_t count = 0;
+  for (int i = 0; i < 20000 && count == 0; ++i) {
+    count = queue_->Reap({&completion, 1}, nanoseconds(0));
+    if (count == 0) std::this_thread::sleep_for(microseconds(500));
+  }
+  ASSERT_EQ(count, 1u) << "nothing within ten seconds";
+  EXPECT_OK(completion.status);
+  ExpectBytes(read);
+}
+
 TEST_P(BlockDeviceConformanceTest, DrainGivesAllMemoryBackAndTheQueueGoesOn) {
   std::mt19937 random(5);
   for (int round = 0; round < 10; ++round) {
