@@ -8,6 +8,7 @@
 #include <cstdlib>
 
 #include "apps/convert/checkpoint_test_support.h"
+#include "apps/run/store_models_test_support.h"
 #include "base/json.h"
 #include "format/npy.h"
 #include "support/test_support.h"
@@ -68,6 +69,44 @@ TEST(Cli, RunWritesTextAndTheSameTextAgain) {
   }
   EXPECT_EQ(Picchio(arguments, "ECAP=2 OMP_NUM_THREADS=2 IO_THREADS=1").out, first.out);
   EXPECT_NE(Picchio(arguments + " --seed 4").out, first.out);
+}
+
+// The storage part of a run's report.
+Json StorageOf(const std::string& arguments, const std::string& environment = "") {
+  const Outcome run = Picchio(
+      "run " + Shell(DemoModel()) + " -p Once -n 2 --temp 0 --json " + arguments, environment);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  auto report = ParseJson(run.out, "run");
+  EXPECT_OK(report);
+  return (*report)["stats"]["storage"];
+}
+
+TEST(Cli, AFlagOfTheStoreBeatsTheEnvironment) {
+  TemporaryFolder folder;
+  const TestStore store = StoreWriter(DemoModel()).Make(3);
+  std::string bytes = store.Bytes();
+  WriteAll(folder / "store", bytes);
+  bytes[64] = static_cast<char>(bytes[64] ^ 1);
+  WriteAll(folder / "damaged", bytes);
+  const std::string good = Shell(folder / "store");
+  const std::string bad = Shell(folder / "damaged");
+  const auto serves = [&](const Json& storage) {
+    return storage["tiers"].size() == 2 && storage["tiers"][0]["served"] > 0;
+  };
+  EXPECT_TRUE(serves(StorageOf("--flat " + good)));
+  EXPECT_TRUE(serves(StorageOf("--flat-verify", "FLAT=" + good)));
+  EXPECT_TRUE(serves(StorageOf("", "FLAT_VERIFY=1 FLAT=" + good)));
+  EXPECT_TRUE(serves(StorageOf("--flat " + good, "FLAT=0")));
+  const Json off = StorageOf("--flat 0", "FLAT=" + good);
+  EXPECT_EQ(off["tiers"].size(), 1u);
+  EXPECT_EQ(off["store_refused"], nullptr);
+  const Json refused = StorageOf("", "FLAT=" + bad);
+  EXPECT_EQ(refused["tiers"].size(), 1u);
+  EXPECT_THAT(refused["store_refused"].get<std::string>(),
+              testing::HasSubstr("damaged superblock"));
+  const Outcome wrong = Picchio("run " + Shell(DemoModel()) + " -p x -n 1", "FLAT_VERIFY=yes");
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_THAT(wrong.err, testing::HasSubstr("FLAT_VERIFY is \"yes\", expected 0 or 1"));
 }
 
 TEST(Cli, RunReportsAsJson) {

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
+#include <cstdio>
 #include <cstdlib>
 #include <optional>
 #include <string>
@@ -27,6 +28,16 @@ Result<int> EnvironmentNumber(const char* name, int fallback, int max) {
                  Quoted(text), max);
   }
   return value;
+}
+
+// Whether an environment variable says 1; false where it is not set.
+Result<bool> EnvironmentSwitch(const char* name) {
+  const char* text = std::getenv(name);
+  const std::string_view view = text == nullptr ? "" : text;
+  if (view == "1") return true;
+  if (view.empty() || view == "0") return false;
+  return Error(Code::kInvalidArgument, "the environment variable {} is {}, expected 0 or 1", name,
+               Quoted(view));
 }
 
 // What the flag's check let through.
@@ -60,6 +71,36 @@ void EngineFlags::AddTo(CLI::App& command) {
                   "Activations of the quantised products: int8, or f32 (slow, for comparisons)")
       ->check(CLI::IsMember({"int8", "f32"}))
       ->capture_default_str();
+  flat_option_ = command.add_option(
+      "--flat", flat,
+      "Aligned store to read experts from, 0: none (default: MODEL/experts.picchioflat)");
+  flat_verify_option_ =
+      command.add_flag("--flat-verify,!--no-flat-verify", flat_verify,
+                       "Check the SHA-256 of each of the store's records as it is loaded");
+  command.add_flag("--flat-trust", flat_trust,
+                   "Take a store of version 2 that the model's manifest does not list");
+}
+
+Result<StorageOptions> EngineFlags::Storage() const {
+  StorageOptions options;
+  PICCHIO_ASSIGN_OR_RETURN(options.num_io_threads,
+                           EnvironmentNumber("IO_THREADS", options.num_io_threads, 1024));
+  const bool said = flat_option_ != nullptr && flat_option_->count() > 0;
+  const char* environment = std::getenv("FLAT");
+  const std::string store = said ? flat : environment == nullptr ? "" : environment;
+  if (said && store.empty()) {
+    return Error(Code::kInvalidArgument, "--flat is empty, expected the path of a store or 0");
+  }
+  if (store == "0") {
+    options.flat_off = true;
+  } else if (!store.empty()) {
+    options.flat = Path(store);
+  }
+  PICCHIO_ASSIGN_OR_RETURN(const bool environment_verify, EnvironmentSwitch("FLAT_VERIFY"));
+  const bool verify_said = flat_verify_option_ != nullptr && flat_verify_option_->count() > 0;
+  options.flat_verify = verify_said ? flat_verify : environment_verify;
+  options.flat_trust = flat_trust;
+  return options;
 }
 
 Result<EngineOptions> EngineFlags::Options() const {
@@ -74,8 +115,10 @@ Result<EngineOptions> EngineFlags::Options() const {
   PICCHIO_ASSIGN_OR_RETURN(const int environment_threads,
                            EnvironmentNumber("OMP_NUM_THREADS", 0, 1024));
   options.num_threads = threads > 0 ? threads : environment_threads;
-  PICCHIO_ASSIGN_OR_RETURN(options.num_io_threads,
-                           EnvironmentNumber("IO_THREADS", options.num_io_threads, 1024));
+  PICCHIO_ASSIGN_OR_RETURN(options.storage, Storage());
+  options.notice = [](std::string_view said) {
+    std::fprintf(stderr, "note: %.*s\n", static_cast<int>(said.size()), said.data());
+  };
   options.prefill_span = static_cast<size_t>(prefill_span);
   options.compute = compute == "f32" ? Compute::kF32 : Compute::kInt8;
   return options;

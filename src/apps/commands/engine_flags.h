@@ -8,7 +8,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace picchio {
 
@@ -20,10 +21,20 @@ struct EngineFlags {
   int slots_per_layer = 0;
   int prefill_span = 512;
   std::string compute = "int8";
+  std::string flat;
+  bool flat_verify = false;
+  bool flat_trust = false;
 
   void AddTo(CLI::App& command);
-  // Flags first, then the environment (OMP_NUM_THREADS, ECAP, IO_THREADS), then what is usual.
+  // Flags first, then the environment (OMP_NUM_THREADS, ECAP, IO_THREADS, FLAT, FLAT_VERIFY), then
+  // what is usual. What the engine has to say goes to standard error.
   Result<EngineOptions> Options() const;
+
+ private:
+  Result<StorageOptions> Storage() const;
+
+  CLI::Option* flat_option_ = nullptr;
+  CLI::Option* flat_verify_option_ = nullptr;
 };
 
 }  // namespace picchio

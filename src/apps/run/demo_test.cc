@@ -75,7 +75,8 @@ TEST(DemoModel, LogitsAreTheSameBitsWhateverRunsThem) {
   EngineOptions two_threads{.num_threads = 2};
   EngineOptions tiny_cache{.num_threads = 2};
   tiny_cache.memory.cache_bytes = 2 * 65536;
-  EngineOptions short_spans{.num_threads = 3, .num_io_threads = 1, .prefill_span = 7};
+  EngineOptions short_spans{.num_threads = 3, .prefill_span = 7};
+  short_spans.storage.num_io_threads = 1;
   short_spans.memory.slots_per_layer = 3;
   for (const EngineOptions& options : {two_threads, tiny_cache, short_spans}) {
     const auto engine = OpenDemo(options);

@@ -6,22 +6,11 @@
 #include <vector>
 
 #include "base/memory_info.h"
-#include "experts/safetensors_expert_source.h"
 #include "experts/slot_arena.h"
-#include "io/buffered_device.h"
 #include "model/dense_weights.h"
 
 namespace picchio {
 namespace {
-
-// What a model's records look like: INT4 as store version 2 has them, everything else as version 3
-// has them, which carries the biases along.
-Result<ExpertRecordLayout> LayoutOf(const ModelFolder& folder) {
-  const bool v2 = folder.experts == PayloadKind::kInt4;
-  return ExpertRecordLayout::Make(folder.experts, v2 ? RecordVersion::kV2 : RecordVersion::kV3,
-                                  folder.config.hidden_size, folder.config.moe_intermediate_size,
-                                  !v2 && folder.config.expert_bias);
-}
 
 bool CarriesBiases(const ExpertRecordLayout& layout) { return layout.down_bias.bytes > 0; }
 
@@ -32,26 +21,6 @@ Result<TensorDirectory> OpenDense(const ModelFolder& folder) {
     if (!IsExpertContainer(container.name)) names.push_back(container.name);
   }
   return TensorDirectory::OpenFiles(folder.path, names);
-}
-
-Result<std::unique_ptr<ExpertSource>> OpenSource(const ModelFolder& folder,
-                                                 const ExpertRecordLayout& layout,
-                                                 int num_io_threads) {
-  std::vector<Path> paths;
-  for (size_t i = 0; i < folder.tensors.num_files(); ++i) {
-    paths.push_back(folder.path / folder.tensors.file_name(i));
-  }
-  PICCHIO_ASSIGN_OR_RETURN(std::unique_ptr<BlockDevice> device,
-                           BufferedDevice::Open(paths, {.num_threads = num_io_threads}));
-  std::vector<int> moe_layers;
-  for (size_t layer = 0; layer < folder.config.layers.size(); ++layer) {
-    if (folder.config.layers[layer].moe) moe_layers.push_back(static_cast<int>(layer));
-  }
-  PICCHIO_ASSIGN_OR_RETURN(
-      std::unique_ptr<ExpertSource> source,
-      SafetensorsExpertSource::Open(folder.tensors, std::move(device), layout, moe_layers,
-                                    static_cast<int>(folder.config.num_experts)));
-  return source;
 }
 
 }  // namespace
@@ -68,14 +37,16 @@ Result<std::unique_ptr<Engine>> Engine::Open(const Path& path, const EngineOptio
 
   const int num_threads = options.num_threads > 0 ? options.num_threads : UsableCpus();
   const ForwardPass::Options forward{.max_rows = options.prefill_span, .compute = options.compute};
-  PICCHIO_ASSIGN_OR_RETURN(const ExpertRecordLayout layout, LayoutOf(model));
+  PICCHIO_ASSIGN_OR_RETURN(ExpertStorage storage,
+                           OpenExpertStorage(model, options.storage, options.notice));
+  const ExpertRecordLayout layout = storage.source->layout();
   PICCHIO_ASSIGN_OR_RETURN(const TensorDirectory dense, OpenDense(model));
   PICCHIO_ASSIGN_OR_RETURN(const uint64_t dense_bytes,
                            DenseWeightBytes(dense, model.config, !CarriesBiases(layout)));
   const MemoryDemand demand =
       DemandOf(model.config, dense_bytes,
                ForwardPass::WorkingBytes(model.config, layout, forward, num_threads),
-               SlotArena::StrideFor(layout.record_bytes));
+               SlotArena::StrideFor(storage.source->slot_bytes()));
   PICCHIO_ASSIGN_OR_RETURN(const MemoryInfo memory, ReadMemoryInfo());
   PICCHIO_ASSIGN_OR_RETURN(
       engine->memory_,
@@ -87,11 +58,11 @@ Result<std::unique_ptr<Engine>> Engine::Open(const Path& path, const EngineOptio
   engine->pool_ = std::make_unique<ThreadPool>(num_threads);
   PICCHIO_ASSIGN_OR_RETURN(
       engine->model_, Model::Open(dense, model.config, !CarriesBiases(layout), *engine->pool_));
-  PICCHIO_ASSIGN_OR_RETURN(std::unique_ptr<ExpertSource> source,
-                           OpenSource(model, layout, options.num_io_threads));
+  engine->storage_ = storage.source.get();
+  engine->store_refusal_ = std::move(storage.refusal);
   PICCHIO_ASSIGN_OR_RETURN(
       engine->experts_,
-      ExpertCache::Create(std::move(source),
+      ExpertCache::Create(std::move(storage.source),
                           {.num_slots = static_cast<size_t>(engine->memory_.num_slots)}));
   PICCHIO_ASSIGN_OR_RETURN(engine->forward_, ForwardPass::Create(*engine->model_, *engine->experts_,
                                                                  *engine->pool_, forward));

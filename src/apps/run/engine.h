@@ -3,10 +3,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
+#include <string_view>
 
 #include "apps/model_folder.h"
+#include "apps/run/expert_storage.h"
 #include "base/status.h"
 #include "base/thread_pool.h"
 #include "engine/memory_plan.h"
@@ -20,10 +25,12 @@ namespace picchio {
 
 struct EngineOptions {
   MemoryWishes memory{};
-  int num_threads = 0;     // 0: all usable CPUs.
-  int num_io_threads = 8;  // Reads in flight at the device.
+  int num_threads = 0;  // 0: all usable CPUs.
+  StorageOptions storage{};
   size_t prefill_span = 512;
   Compute compute = Compute::kInt8;
+  // Told, in a sentence each, what the user should know of the storage. May be empty.
+  std::function<void(std::string_view)> notice{};
 };
 
 // Owns everything that a run borrows. Owner thread of the forward pass only.
@@ -39,6 +46,10 @@ class Engine {
   const ModelConfig& config() const { return folder_.config; }
   const MemoryPlan& memory() const { return memory_; }
   const ExpertCache& experts() const { return *experts_; }
+  // The sources that experts are read from, in order of preference.
+  std::span<const TierStats> tiers() const { return storage_->tier_stats(); }
+  // Why the store is not among them; empty where it is, or where there is none.
+  const std::string& store_refusal() const { return store_refusal_; }
   ForwardPass& forward() { return *forward_; }
   int num_threads() const { return pool_->num_threads(); }
   // More than num_threads() where the system had no more to give.
@@ -59,6 +70,8 @@ class Engine {
   std::unique_ptr<ThreadPool> pool_;
   std::optional<Model> model_;
   std::unique_ptr<ExpertCache> experts_;
+  const TieredExpertSource* storage_ = nullptr;  // The cache's.
+  std::string store_refusal_;
   std::unique_ptr<ForwardPass> forward_;
 };
 

@@ -41,6 +41,30 @@ std::string PhaseTable(const char* name, const PhaseStats& phase) {
       phase.cache.reads, FormatBytes(phase.cache.bytes), GigabytesPerSecond(phase));
 }
 
+std::string StorageTable(const Engine& engine) {
+  std::string table;
+  for (const TierStats& tier : engine.tiers()) {
+    table += fmt::format("{:<7} {} records from {}", table.empty() ? "storage" : "", tier.served,
+                         tier.name);
+    if (tier.failed > 0) table += fmt::format(", {} not served", tier.failed);
+    table += "\n";
+  }
+  if (!engine.store_refusal().empty()) {
+    table += fmt::format("        store refused: {}\n", engine.store_refusal());
+  }
+  return table;
+}
+
+Json StorageJson(const Engine& engine) {
+  Json tiers = Json::array();
+  for (const TierStats& tier : engine.tiers()) {
+    tiers.push_back({{"name", tier.name}, {"served", tier.served}, {"failed", tier.failed}});
+  }
+  Json json{{"tiers", std::move(tiers)}, {"store_refused", nullptr}};
+  if (!engine.store_refusal().empty()) json["store_refused"] = engine.store_refusal();
+  return json;
+}
+
 }  // namespace
 
 uint64_t PeakResidentBytes() {
@@ -68,6 +92,7 @@ std::string StatsTable(const RunStats& stats, const Engine& engine) {
   const uint64_t fallbacks = stats.prompt.cache.fallbacks + stats.decode.cache.fallbacks;
   if (fallbacks > 0)
     table += fmt::format("        {} reads fell back to another source\n", fallbacks);
+  table += StorageTable(engine);
   table += fmt::format("memory  {}; peak resident {}; {} threads\n", engine.memory().Breakdown(),
                        FormatMemory(PeakResidentBytes()), engine.num_threads());
   return table;
@@ -95,6 +120,7 @@ Json StatsJson(const RunStats& stats, const Engine& engine) {
   return {{"prompt", PhaseJson(stats.prompt)},
           {"decode", PhaseJson(stats.decode)},
           {"threads", engine.num_threads()},
+          {"storage", StorageJson(engine)},
           {"memory",
            {{"context", memory.context},
             {"slots", memory.num_slots},
