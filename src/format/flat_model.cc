@@ -78,7 +78,7 @@ Status Check(const FlatIndex& index, const FlatModel& model, bool trust_unlisted
 
 Status CheckFlatModel(const FlatIndex& index, const FlatModel& model, bool trust_unlisted,
                       std::string_view where) {
-  const Status status = Check(index, model, trust_unlisted);
+  Status status = Check(index, model, trust_unlisted);
   if (status.ok()) return status;
   return Error(status.code(), "{} {}", where, status.message());
 }

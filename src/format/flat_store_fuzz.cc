@@ -6,15 +6,24 @@
 #include "base/little_endian.h"
 #include "format/flat_index.h"
 
+using picchio::Crc32c;
+using picchio::FlatEntry;
+using picchio::FlatIndex;
+using picchio::FlatSuperblock;
+using picchio::LoadLittleEndian;
+using picchio::MemoryFile;
+using picchio::Sha256Digest;
+using picchio::Sha256Of;
+using picchio::StoreLittleEndian;
+
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace picchio;
   std::vector<std::byte> bytes(size);
   if (size > 0) std::memcpy(bytes.data(), data, size);
   (void)FlatIndex::Read(MemoryFile("input", bytes)).has_value();
 
   // No fuzzer finds a SHA-256 or a CRC: seal the first block and the index, so that the rest is
   // reached.
-  if (size < kFlatSuperblockBytes) return 0;
+  if (size < picchio::kFlatSuperblockBytes) return 0;
   const auto block_size = LoadLittleEndian<uint32_t>(&bytes[12]);
   const auto index_bytes = LoadLittleEndian<uint64_t>(&bytes[48]);
   const auto data_offset = LoadLittleEndian<uint64_t>(&bytes[56]);

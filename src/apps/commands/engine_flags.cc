@@ -74,6 +74,7 @@ void EngineFlags::AddTo(CLI::App& command) {
   flat_option_ = command.add_option(
       "--flat", flat,
       "Aligned store to read experts from, 0: none (default: MODEL/experts.picchioflat)");
+  flat_option_->check(NotEmpty());
   flat_verify_option_ =
       command.add_flag("--flat-verify,!--no-flat-verify", flat_verify,
                        "Check the SHA-256 of each of the store's records as it is loaded");
@@ -88,9 +89,6 @@ Result<StorageOptions> EngineFlags::Storage() const {
   const bool said = flat_option_ != nullptr && flat_option_->count() > 0;
   const char* environment = std::getenv("FLAT");
   const std::string store = said ? flat : environment == nullptr ? "" : environment;
-  if (said && store.empty()) {
-    return Error(Code::kInvalidArgument, "--flat is empty, expected the path of a store or 0");
-  }
   if (store == "0") {
     options.flat_off = true;
   } else if (!store.empty()) {
