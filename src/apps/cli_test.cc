@@ -329,6 +329,35 @@ TEST(Cli, CtrlCStopsCleanly) {
   EXPECT_FALSE(FileExists(folder / "ids"));
 }
 
+// The report then says so, and so does the exit code: files that were asked for are not there.
+TEST(Cli, CtrlCUnderJsonStopsCleanlyToo) {
+  TemporaryFolder folder;
+  std::filesystem::create_directory(folder / "made");
+  const Path report_file = folder / "report";
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    if (std::freopen(report_file.c_str(), "w", stdout) == nullptr) _exit(127);
+    const std::string program = BuildFile("picchio").string();
+    const std::string model = DemoModel().string();
+    const std::string logits = (folder / "made" / "logits.npy").string();
+    execl(program.c_str(), "picchio", "run", model.c_str(), "-p", "Once upon a time", "--compute",
+          "f32", "-t", "1", "--ignore-eos", "--json", "--logits-out", logits.c_str(),
+          static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  // From when the file is open under its temporary name, the signal ends the text alone.
+  for (int i = 0; i < 60000 && std::filesystem::is_empty(folder / "made"); ++i) usleep(1000);
+  ASSERT_EQ(kill(child, SIGINT), 0);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 1);
+  ASSERT_OK_AND_ASSIGN(const Json report, ParseJson(ReadAll(report_file), "run"));
+  EXPECT_EQ(report["finish_reason"], "cancelled");
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "made"));
+}
+
 TEST(Cli, LostOutputIsAFailure) {
   TemporaryFolder folder;
   const std::string err = Shell(folder / "err");

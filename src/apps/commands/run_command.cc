@@ -197,15 +197,13 @@ Status Run(const RunFlags& flags) {
         {"finish_reason", FinishReasonName(generation.reason())},
         {"stats", StatsJson(stats, *engine)}};
     PrintJson(json);
-    return Status::Ok();
-  }
-  if (tokenizer != nullptr) {
+  } else if (tokenizer != nullptr) {
     std::printf("\n");
   } else {
     std::fputs(IdsText(generation.generated()).c_str(), stdout);
   }
   std::fflush(stdout);
-  if (flags.stats) std::fputs(StatsTable(stats, *engine).c_str(), stderr);
+  if (flags.stats && !flags.json) std::fputs(StatsTable(stats, *engine).c_str(), stderr);
   if (cancelled && (logits.has_value() || ids_file.has_value())) {
     return Status(Code::kCancelled, "stopped: --logits-out and --ids-out were not written");
   }
