@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "apps/commands/command.h"
@@ -36,9 +37,11 @@ Status Run(const PerplexityFlags& flags) {
 
   RunHooks hooks;
   hooks.cancel = &InterruptFlag();
-  Progress progress("scoring", ids.size(), "positions");
+  // Windows overlap: there are more positions to run than ids.
+  std::optional<Progress> progress;
   hooks.on_progress = [&](const PromptProgress& at) {
-    progress.SetDone(
+    if (!progress.has_value()) progress.emplace("scoring", at.positions_total, "positions");
+    progress->SetDone(
         static_cast<uint64_t>(at.fraction() * static_cast<double>(at.positions_total)));
   };
   PICCHIO_ASSIGN_OR_RETURN(const Perplexity result, MeasurePerplexity(session, ids, hooks));
