@@ -45,8 +45,7 @@ struct RunHooks {
 struct RunStats {
   size_t reused_positions = 0;  // Of the prompt, held from before.
   PhaseStats prompt;
-  PhaseStats
-      decode;  // Its tokens are those that were drawn but the first, which came of the prompt.
+  PhaseStats decode;  // Of the tokens drawn but the first, which came of the prompt.
 };
 
 // Owner thread of the forward pass only.

@@ -38,11 +38,15 @@ struct ExpectedTensor {
 
 // Every tensor of a published checkpoint, each once: embedding, layers in order (attention, norms,
 // router, experts in order or the dense MLP), final norm, and the head unless it is tied.
-//   qwen3:   experts.{E}.{gate,up}_proj.weight [moe_intermediate_size, hidden_size], .down_proj the
-//            other way round
-//   gpt-oss: experts.gate_up_proj_blocks U8 [num_experts, 2 * intermediate, hidden / 32, 16],
-//   .._scales
-//            U8 [num_experts, 2 * intermediate, hidden / 32], down_proj alike, and the biases.
+//
+//     qwen3    experts.{E}.{gate,up}_proj.weight    [moe_intermediate_size, hidden_size]
+//              experts.{E}.down_proj.weight         [hidden_size, moe_intermediate_size]
+//     gpt-oss  experts.gate_up_proj_blocks       U8 [num_experts, 2 * width, hidden / 32, 16]
+//              experts.gate_up_proj_scales       U8 [num_experts, 2 * width, hidden / 32]
+//              experts.down_proj_blocks, _scales U8  alike: hidden rows of width elements
+//              experts.gate_up_proj_bias            [num_experts, 2 * width]
+//              experts.down_proj_bias               [num_experts, hidden]
+//
 // Sizes of MXFP4 rows that are not multiples of 32 are the caller's to refuse.
 std::vector<ExpectedTensor> ExpectedCheckpointTensors(const ModelConfig& config);
 

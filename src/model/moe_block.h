@@ -2,6 +2,7 @@
 // up in rank order.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <vector>

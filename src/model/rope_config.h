@@ -9,10 +9,14 @@ namespace picchio {
 
 // Rotary embedding with component i paired with i + head_dim / 2. With `yarn`, YaRN (Peng et al.,
 // 2023, arXiv:2309.00071) at every position:
-//   f_i = theta^(2i/d);  edge(b) = d ln(original / (2 pi b)) / (2 ln theta)
-//   low = max(edge(beta_fast), 0), high = min(edge(beta_slow), d - 1), with `truncate` floor and
-//   ceil ramp_i = clamp((i - low) / (high - low), 0, 1);  inv_freq_i = (1 - ramp_i) / f_i + ramp_i
-//   / (factor f_i)
+//
+//     f_i        = theta^(2i / d)
+//     edge(b)    = d ln(original / (2 pi b)) / (2 ln theta), with `truncate` a whole number:
+//     low        = max(edge(beta_fast), 0), rounded down
+//     high       = min(edge(beta_slow), d - 1), rounded up
+//     ramp_i     = clamp((i - low) / (high - low), 0, 1)
+//     inv_freq_i = (1 - ramp_i) / f_i + ramp_i / (factor f_i)
+//
 // and cos and sin times attention_factor. Without it inv_freq_i = 1 / f_i.
 struct RopeConfig {
   double theta = 0;
