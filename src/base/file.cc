@@ -188,6 +188,23 @@ FolderLock::~FolderLock() {
   if (descriptor_ >= 0) close(descriptor_);
 }
 
+Result<bool> File::IsAt(const Path& path) const {
+  struct stat ours;
+  if (fstat(descriptor_, &ours) != 0) return ErrnoError(errno, "cannot examine " + name_);
+  struct stat there;
+  if (stat(path.c_str(), &there) != 0) {
+    if (errno == ENOENT) return false;
+    return ErrnoError(errno, "cannot examine " + PathText(path));
+  }
+  return ours.st_dev == there.st_dev && ours.st_ino == there.st_ino;
+}
+
+bool File::SetUnbuffered(bool unbuffered) {
+  const int flags = fcntl(descriptor_, F_GETFL);
+  if (flags < 0) return false;
+  return fcntl(descriptor_, F_SETFL, unbuffered ? flags | O_DIRECT : flags & ~O_DIRECT) == 0;
+}
+
 Status MemoryFile::ReadAt(uint64_t offset, std::span<std::byte> out) const {
   if (offset > bytes_.size() || out.size() > bytes_.size() - offset) {
     return Error(Code::kIoError, "{} ends at byte {}, before the end of what was asked", name_,

@@ -77,6 +77,14 @@ class File final : public RandomAccessFile {
   // It goes with the file or with the process.
   Result<bool> TryLock();
 
+  // Whether `path` names this very file still, and not one that was put in its place, or none.
+  Result<bool> IsAt(const Path& path) const;
+
+  // Reads and writes past the page cache from now on, or through it again. They must then begin and
+  // end at multiples of what the device asks for, in memory too. False where the file system has no
+  // such thing; some have it and refuse the reads and writes all the same, with EINVAL.
+  bool SetUnbuffered(bool unbuffered);
+
   int descriptor() const { return descriptor_; }
 
  private:

@@ -2,8 +2,10 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstring>
 
+#include "base/aligned_buffer.h"
 #include "support/test_support.h"
 
 namespace picchio {
@@ -77,6 +79,35 @@ TEST(File, SecondLockIsRefusedUntilTheFirstCloses) {
   }
   ASSERT_OK_AND_ASSIGN(const bool now, second.TryLock());
   EXPECT_TRUE(now);
+}
+
+TEST(File, KnowsWhetherAPathStillLeadsToIt) {
+  TemporaryFolder folder;
+  WriteAll(folder / "a", "one");
+  WriteAll(folder / "b", "two");
+  ASSERT_OK_AND_ASSIGN(const File file, File::OpenForRead(folder / "a"));
+  const auto is_at = [&](const char* name) { return file.IsAt(folder / name).value(); };
+  EXPECT_TRUE(is_at("a"));
+  EXPECT_FALSE(is_at("b"));
+  std::filesystem::rename(folder / "a", folder / "c");
+  EXPECT_FALSE(is_at("a"));
+  EXPECT_TRUE(is_at("c"));
+  std::filesystem::rename(folder / "b", folder / "c");
+  EXPECT_FALSE(is_at("c"));
+}
+
+// What a file system asks of unbuffered writes differs; what it must not do is change the bytes.
+TEST(File, UnbufferedAndBufferedWritesMeetInTheSameBytes) {
+  TemporaryFolder folder;
+  ASSERT_OK_AND_ASSIGN(File file, File::OpenForWrite(folder / "file"));
+  ASSERT_OK_AND_ASSIGN(AlignedBuffer block, AlignedBuffer::Allocate(8192, 4096));
+  std::ranges::fill(block.bytes(), std::byte{'x'});
+  if (!file.SetUnbuffered(true)) GTEST_SKIP() << "no unbuffered writes here";
+  ASSERT_OK(file.WriteAt(4096, block.bytes()));
+  ASSERT_TRUE(file.SetUnbuffered(false));
+  ASSERT_OK(file.WriteAt(1, block.bytes().first(10)));
+  EXPECT_TRUE(ReadAll(folder / "file") == std::string(1, '\0') + std::string(10, 'x') +
+                                              std::string(4085, '\0') + std::string(8192, 'x'));
 }
 
 TEST(FolderLock, IsHeldWhateverHappensToTheFilesInIt) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/check.h"
+#include "base/foreign_content.h"
 #include "base/little_endian.h"
 
 namespace picchio {
@@ -204,6 +205,7 @@ Status FlatIndex::ParseEntries(std::span<const std::byte> index, std::string_vie
 }
 
 Result<FlatIndex> FlatIndex::Read(const RandomAccessFile& file) {
+  PICCHIO_RETURN_IF_ERROR(CheckNotForeign(file));
   std::vector<std::byte> head(std::min<uint64_t>(file.size(), kFlatSuperblockBytes));
   PICCHIO_RETURN_IF_ERROR(file.ReadAt(0, head));
   PICCHIO_ASSIGN_OR_RETURN(const FlatSuperblock superblock, ParseFlatSuperblock(head, file.name()));

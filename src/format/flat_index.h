@@ -61,6 +61,8 @@ class FlatIndex {
 
   // The hashes of a present expert's record. Version 2 keeps the first 8 bytes of the SHA-256.
   void SetHashes(int64_t layer, int64_t expert, uint32_t crc32c, const Sha256Digest& sha256);
+  // Known only when all tensors are, which is after the places.
+  void SetModelId(const ModelId& model_id) { superblock_.model_id = model_id; }
   void SetDenseHash(const Sha256Digest& sha256) { superblock_.dense_sha256 = sha256; }
 
   // Bytes [0, data_offset) of the store. Sets superblock().index_sha256.

@@ -10,7 +10,6 @@
 namespace picchio {
 namespace {
 
-constexpr std::string_view kMagic = "PCHIOFL1";
 constexpr size_t kV2End = 96;
 constexpr size_t kV3End = 212;
 constexpr size_t kCrcOffset = kFlatSuperblockBytes - 4;
@@ -115,14 +114,14 @@ Status ReadVersion3(const Fields& fields, FlatSuperblock& superblock) {
 
 Result<FlatSuperblock> ParseFields(std::span<const std::byte> bytes) {
   const Fields fields(bytes);
-  const std::string_view magic(reinterpret_cast<const char*>(bytes.data()), kMagic.size());
+  const std::string_view magic(reinterpret_cast<const char*>(bytes.data()), kFlatMagic.size());
   if (std::all_of(magic.begin(), magic.end(), [](char c) { return c == 0; })) {
     return Error(Code::kCorrupt,
                  "begins with zeros: a store that was never finished, or none; run picchio pack");
   }
-  if (magic != kMagic) {
+  if (magic != kFlatMagic) {
     return Error(Code::kCorrupt, "is no expert store: it begins with {}, expected {}",
-                 Quoted(magic), Quoted(kMagic));
+                 Quoted(magic), Quoted(kFlatMagic));
   }
   const uint32_t version = fields.U32(8);
   if (version != 2 && version != 3) {
@@ -204,7 +203,7 @@ std::array<std::byte, kFlatSuperblockBytes> SerializeFlatSuperblock(
   const auto put32 = [&](size_t at, uint32_t v) { StoreLittleEndian(v, bytes.data() + at); };
   const auto put64 = [&](size_t at, uint64_t v) { StoreLittleEndian(v, bytes.data() + at); };
   const auto put = [&](size_t at, const auto& v) { std::memcpy(&bytes[at], v.data(), v.size()); };
-  put(0, kMagic);
+  put(0, kFlatMagic);
   put32(8, static_cast<uint32_t>(superblock.version));
   put32(12, superblock.block_size);
   put32(16, superblock.hidden_size);

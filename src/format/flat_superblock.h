@@ -20,6 +20,9 @@ namespace picchio {
 // As a model's folder calls its store.
 inline constexpr std::string_view kFlatStoreName = "experts.picchioflat";
 
+// Every store's first bytes.
+inline constexpr std::string_view kFlatMagic = "PCHIOFL1";
+
 inline constexpr uint32_t kMinFlatBlock = 4_KiB;  // Also the default.
 inline constexpr uint32_t kMaxFlatBlock = 1_MiB;
 // The part of the first block that has fields, whatever the block size.

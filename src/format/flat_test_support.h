@@ -31,15 +31,15 @@ struct TestStore {
   uint32_t members = 1;
   uint32_t role = 0;
   std::string set_id = std::string(16, '\0');
-  std::string dense;
+  std::string dense{};
   uint32_t weight = 0;
 
-  std::map<std::pair<uint32_t, uint32_t>, std::string> records;  // By layer and expert.
+  std::map<std::pair<uint32_t, uint32_t>, std::string> records{};  // By layer and expert.
 
   // Last changes: to the entries' bytes before the index is hashed, and to the fields of the
   // superblock (offset, bytes) before version 3's checksum.
   std::function<void(std::string& index)> edit_index = nullptr;
-  std::map<size_t, std::string> fields;
+  std::map<size_t, std::string> fields{};
 
   static std::string Number(uint64_t value, int bytes) {
     std::string out;
