@@ -2,10 +2,13 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "apps/progress.h"
 #include "base/file.h"
+#include "base/function_ref.h"
 #include "base/hash.h"
 #include "base/status.h"
 
@@ -15,5 +18,11 @@ namespace picchio {
 // kCancelled once `stop` is set. Any thread.
 Result<Sha256Digest> HashRange(const RandomAccessFile& file, uint64_t offset, uint64_t bytes,
                                Progress& progress, const std::atomic<bool>& stop);
+
+// The same for one who wants the bytes too: each block goes to `visit`, with where it begins within
+// the range; a failure of it ends the reading.
+using VisitBlock = FunctionRef<Status(uint64_t at, std::span<const std::byte> bytes)>;
+Result<Sha256Digest> HashRange(const RandomAccessFile& file, uint64_t offset, uint64_t bytes,
+                               VisitBlock visit, const std::atomic<bool>& stop);
 
 }  // namespace picchio

@@ -1,5 +1,6 @@
 #include "apps/model_folder.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -74,6 +75,21 @@ Result<Manifest> LoadModelManifest(const Path& folder) {
                kManifestName);
 }
 
+bool IsInStore(const Manifest& manifest, const ManifestTensor& tensor) {
+  return std::ranges::find(manifest.stores, tensor.file, &ManifestStore::name) !=
+         manifest.stores.end();
+}
+
+bool HoldsTensors(const Manifest& manifest, const ManifestStore& store) {
+  return std::ranges::find(manifest.tensors, store.name, &ManifestTensor::file) !=
+         manifest.tensors.end();
+}
+
+bool HasExpertContainers(const Manifest& manifest) {
+  return std::ranges::none_of(
+      manifest.tensors, [&](const ManifestTensor& tensor) { return IsInStore(manifest, tensor); });
+}
+
 Result<TensorDirectory> OpenTensors(const Path& folder, const Manifest& manifest) {
   std::vector<std::string> names;
   for (const ManifestContainer& container : manifest.containers) names.push_back(container.name);
@@ -85,12 +101,15 @@ Result<TensorDirectory> OpenTensors(const Path& folder, const Manifest& manifest
                    manifest.containers[i].bytes);
     }
   }
+  size_t num_listed = 0;
   for (const ManifestTensor& listed : manifest.tensors) {
+    if (IsInStore(manifest, listed)) continue;
     PICCHIO_RETURN_IF_ERROR(CheckTensor(listed, tensors));
+    ++num_listed;
   }
-  if (tensors.tensors().size() != manifest.tensors.size()) {
+  if (tensors.tensors().size() != num_listed) {
     return Error(Code::kCorrupt, "{} holds {} tensors, its manifest lists {}", PathText(folder),
-                 tensors.tensors().size(), manifest.tensors.size());
+                 tensors.tensors().size(), num_listed);
   }
   return tensors;
 }
@@ -138,6 +157,20 @@ Result<ModelFolder> OpenModelFolder(const Path& folder) {
                      .tensors = std::move(tensors),
                      .tokenizer = std::move(tokenizer),
                      .experts = experts};
+}
+
+FlatModel FlatModelOf(const ModelFolder& model) {
+  FlatModel facts{.hidden_size = model.config.hidden_size,
+                  .num_experts = model.config.num_experts,
+                  .experts_per_token = model.config.experts_per_token,
+                  .intermediate_size = model.config.moe_intermediate_size,
+                  .moe_layers = {},
+                  .kind = model.experts,
+                  .has_biases = model.config.expert_bias,
+                  .id = model.manifest.model_id(),
+                  .stores = model.manifest.stores};
+  for (const LayerConfig& layer : model.config.layers) facts.moe_layers.push_back(layer.moe);
+  return facts;
 }
 
 }  // namespace picchio

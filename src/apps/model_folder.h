@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/status.h"
 #include "format/expert_record.h"
+#include "format/flat_model.h"
 #include "format/manifest.h"
 #include "format/tensor_directory.h"
 #include "model/config.h"
@@ -22,7 +23,7 @@ struct ModelFolder {
   Manifest manifest;
   ModelConfig config;
   GenerationConfig generation;
-  TensorDirectory tensors;
+  TensorDirectory tensors;               // Of the safetensors files.
   std::optional<std::string> tokenizer;  // The text of tokenizer.json, where the model has one.
   PayloadKind experts = PayloadKind::kInt4;
 };
@@ -31,6 +32,9 @@ struct ModelFolder {
 // other bytes than the manifest says (containers: another size); and where a tensor is missing or
 // has another type, shape or place.
 Result<ModelFolder> OpenModelFolder(const Path& folder);
+
+// What a store is compared with.
+FlatModel FlatModelOf(const ModelFolder& model);
 
 // Stands in the folder while a conversion into it is not finished.
 inline constexpr std::string_view kJournalName = "conversion.journal";
@@ -42,7 +46,15 @@ bool IsExpertContainer(std::string_view file_name);
 // The manifest of `folder`; where there is none, says what the folder looks like instead.
 Result<Manifest> LoadModelManifest(const Path& folder);
 
-// The safetensors files that the manifest lists, each with the size and the tensors that it says.
+// Whether a tensor lies in a store and not in a safetensors file, and whether a store has such.
+bool IsInStore(const Manifest& manifest, const ManifestTensor& tensor);
+bool HoldsTensors(const Manifest& manifest, const ManifestStore& store);
+
+// Whether the model's safetensors files have its experts; else only its store has.
+bool HasExpertContainers(const Manifest& manifest);
+
+// The safetensors files that the manifest lists, each with the size and the tensors that it says;
+// tensors that lie in a store are not among them.
 Result<TensorDirectory> OpenTensors(const Path& folder, const Manifest& manifest);
 
 }  // namespace picchio

@@ -23,6 +23,7 @@ struct ConvertFlags {
   std::string dense = "bf16";
   std::string head = "int8";
   std::string quantizer = "mse";
+  bool keep_safetensors = false;
   int threads = 0;
   bool json = false;
 };
@@ -35,6 +36,7 @@ ConversionOptions OptionsOf(const ConvertFlags& flags) {
   options.int8_dense = flags.dense == "int8";
   options.int8_head = flags.head == "int8";
   options.quantizer = flags.quantizer == "mse" ? Int4Scheme::kMse : Int4Scheme::kAbsmax;
+  options.keep_safetensors = flags.keep_safetensors;
   return options;
 }
 
@@ -123,6 +125,9 @@ void AddConvertCommand(CLI::App& app, Invocation& invocation) {
                    "How INT4 scales are chosen: mse (smallest squared error) or absmax")
       ->check(CLI::IsMember({"mse", "absmax"}))
       ->capture_default_str();
+  command->add_flag("--keep-safetensors", flags->keep_safetensors,
+                    "Write the experts as safetensors too, beside the store: picchio pack and "
+                    "picchio verify --repair read them, and a run falls back on them");
   command->add_option("-t,--threads", flags->threads, "Threads (default: all CPUs)")
       ->check(WholeNumberFrom(1, 256));
   command->add_flag("--json", flags->json, "Report as JSON");

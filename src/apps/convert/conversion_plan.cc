@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "apps/model_folder.h"
+#include "apps/pack/store_facts.h"
 #include "base/printable.h"
 #include "format/expert_container.h"
 #include "format/mxfp4.h"
@@ -40,10 +41,19 @@ class Planner {
     PICCHIO_RETURN_IF_ERROR(CheckOptions());
     PICCHIO_RETURN_IF_ERROR(CheckTensors());
     BeginFile("dense.safetensors");
-    for (const ExpectedTensor& tensor : ExpectedDenseTensors(config_)) AddDense(tensor);
+    for (const ExpectedTensor& tensor : ExpectedDenseTensors(config_)) {
+      AddDense(tensor);
+      plan_.groups.push_back(
+          {.first_unit = plan_.units.size() - 1, .last_unit = plan_.units.size()});
+    }
+    if (plan_.store) {
+      BeginFile(std::string(kFlatStoreName));
+      plan_.files.back().bytes = plan_.store->store_bytes();
+      plan_.store_file_idx = plan_.files.size() - 1;
+    }
     for (uint32_t layer = 0; layer < config_.num_hidden_layers; ++layer) {
       if (!config_.layers[layer].moe) continue;
-      BeginFile(ExpertContainerName(layer));
+      if (options_.keep_safetensors) BeginFile(ExpertContainerName(layer));
       for (uint32_t expert = 0; expert < config_.num_experts; ++expert) {
         AddExpert(layer, expert);
       }
@@ -51,11 +61,12 @@ class Planner {
     PICCHIO_RETURN_IF_ERROR(LayOutFiles());
     for (const ConversionUnit& unit : plan_.units) plan_.source_bytes += unit.source_bytes;
     // In the order of the source's bytes, so that reading is sequential.
-    std::stable_sort(plan_.units.begin(), plan_.units.end(), [](const auto& a, const auto& b) {
-      const SourceRows& x = a.sources.front();
-      const SourceRows& y = b.sources.front();
-      return std::tuple(x.tensor->file_idx, x.tensor->offset, x.first_row) <
-             std::tuple(y.tensor->file_idx, y.tensor->offset, y.first_row);
+    std::ranges::stable_sort(plan_.groups, {}, [this](const UnitGroup& group) {
+      auto first = SourcePlace(plan_.units[group.first_unit]);
+      for (size_t i = group.first_unit + 1; i < group.last_unit; ++i) {
+        first = std::min(first, SourcePlace(plan_.units[i]));
+      }
+      return first;
     });
     return std::move(plan_);
   }
@@ -67,10 +78,16 @@ class Planner {
                    "--experts mxfp4 keeps the MXFP4 of a checkpoint, and this one has none: use "
                    "--experts int4 or bf16");
     }
+    if (config_.num_moe_layers() == 0) return Status::Ok();
     PICCHIO_ASSIGN_OR_RETURN(
-        layout_, ExpertRecordLayout::Make(plan_.experts, RecordVersion::kV3, config_.hidden_size,
-                                          config_.moe_intermediate_size, /*has_biases=*/false));
+        plan_.store,
+        PlaceStore(config_, plan_.experts, {.version = UsualStoreVersion(plan_.experts)}));
     return Status::Ok();
+  }
+
+  static std::tuple<size_t, uint64_t, uint64_t> SourcePlace(const ConversionUnit& unit) {
+    const SourceRows& rows = unit.sources.front();
+    return {rows.tensor->file_idx, rows.tensor->offset, rows.first_row};
   }
 
   // Every tensor that the config implies is there with its shape and a fitting type, and no other.
@@ -140,12 +157,20 @@ class Planner {
 
   // The two matrices of an expert, each with the tensors that the container keeps it in.
   void AddExpert(uint32_t layer, uint32_t expert) {
+    const ExpertRecordLayout& layout = plan_.store->layout();
+    UnitGroup group{.first_unit = plan_.units.size(), .record = RecordPlace{layer, expert}};
     const std::vector<ExpertTensor> tensors =
-        ExpertTensors(layout_, static_cast<int>(layer), static_cast<int>(expert));
+        ExpertTensors(layout, static_cast<int>(layer), static_cast<int>(expert));
     const auto [gate_up, down] = std::pair(std::span(tensors).first(tensors.size() / 2),
                                            std::span(tensors).last(tensors.size() / 2));
     AddExpertMatrix(layer, expert, true, gate_up);
     AddExpertMatrix(layer, expert, false, down);
+    group.last_unit = plan_.units.size();
+    for (const ExpertTensor& bias : ExpertBiasTensors(layout, static_cast<int>(layer),
+                                                      static_cast<int>(config_.num_experts))) {
+      group.biases.push_back({checkpoint_.Find(bias.name), expert, bias.part});
+    }
+    plan_.groups.push_back(std::move(group));
   }
 
   void AddExpertMatrix(uint32_t layer, uint32_t expert, bool gate_up,
@@ -176,8 +201,11 @@ class Planner {
       }
     }
 
+    const uint64_t record_offset = plan_.store->Find(layer, expert)->offset;
     const auto add = [&](const ExpertTensor& tensor, TensorScheme scheme) {
-      return AddTensor(tensor.name, tensor.dtype, tensor.shape, scheme);
+      const size_t added = AddTensor(tensor.name, tensor.dtype, tensor.shape, scheme);
+      plan_.tensors[added].store_offset = record_offset + tensor.part.offset;
+      return added;
     };
     switch (plan_.experts) {
       case PayloadKind::kInt4: {
@@ -206,8 +234,9 @@ class Planner {
         unit.source_bytes = rows * unit.cols;
         unit.output_idx = add(tensors[0], TensorScheme::kMxfp4);
         scales.output_idx = add(tensors[1], TensorScheme::kMxfp4);
+        plan_.units.push_back(std::move(unit));
         plan_.units.push_back(std::move(scales));
-        break;
+        return;
       }
     }
     plan_.units.push_back(std::move(unit));
@@ -230,6 +259,16 @@ class Planner {
     size_t next = 0;
     for (size_t file_idx = 0; file_idx < plan_.files.size(); ++file_idx) {
       OutputFile& file = plan_.files[file_idx];
+      if (plan_.store && file_idx == plan_.store_file_idx) {
+        for (; next < plan_.tensors.size() && plan_.tensors[next].file_idx == file_idx; ++next) {
+          OutputTensor& tensor = plan_.tensors[next];
+          tensor.offset = *std::exchange(tensor.store_offset, std::nullopt);
+          tensor.bytes = DtypeBytes(tensor.dtype);
+          for (const uint64_t size : tensor.shape) tensor.bytes *= size;
+        }
+        plan_.output_bytes += file.bytes;
+        continue;
+      }
       const size_t first = next;
       std::vector<TensorInfo> placed;
       for (; next < plan_.tensors.size() && plan_.tensors[next].file_idx == file_idx; ++next) {
@@ -251,7 +290,6 @@ class Planner {
   const ModelConfig& config_;
   const TensorDirectory& checkpoint_;
   const ConversionOptions& options_;
-  ExpertRecordLayout layout_;
   ConversionPlan plan_;
 };
 

@@ -10,9 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "apps/pack/record_check.h"
 #include "base/status.h"
 #include "format/dtype.h"
 #include "format/expert_record.h"
+#include "format/flat_index.h"
 #include "format/int4.h"
 #include "format/manifest.h"
 #include "format/tensor_directory.h"
@@ -26,6 +28,7 @@ struct ConversionOptions {
   bool int8_dense = false;             // Attention and dense MLP matrices; else kept exactly.
   bool int8_head = true;               // Embedding and head; else kept exactly.
   Int4Scheme quantizer = Int4Scheme::kMse;
+  bool keep_safetensors = false;  // The experts as safetensors too, beside the store.
 };
 
 // How a unit's output bytes come from its source rows.
@@ -55,6 +58,8 @@ struct OutputTensor {
   uint64_t bytes = 0;
   size_t file_idx = 0;
   uint64_t offset = 0;  // In the file.
+  // An expert's tensor that is kept as safetensors: where the store has it too.
+  std::optional<uint64_t> store_offset{};
 };
 
 struct ConversionUnit {
@@ -67,16 +72,36 @@ struct ConversionUnit {
   uint64_t source_bytes = 0;
 };
 
+// Units that one thread runs one after the other.
+struct UnitGroup {
+  // A row of a checkpoint tensor that the record has as F32.
+  struct Bias {
+    const TensorEntry* tensor = nullptr;
+    uint64_t row = 0;
+    RecordPart part{};
+  };
+
+  size_t first_unit = 0;
+  size_t last_unit = 0;  // One behind.
+  // They fill this record of the store, in the order of its bytes, up to the biases.
+  std::optional<RecordPlace> record{};
+  std::vector<Bias> biases{};
+};
+
 struct OutputFile {
   std::string name;
-  std::string header{};  // What stands before the tensors.
+  std::string header{};  // What stands before the tensors; of a store nothing is known yet.
   uint64_t bytes = 0;    // Of the whole file.
 };
 
 struct ConversionPlan {
   std::vector<OutputFile> files;
   std::vector<OutputTensor> tensors;
-  std::vector<ConversionUnit> units;  // In the order of their source bytes.
+  std::vector<ConversionUnit> units;
+  std::vector<UnitGroup> groups;  // All units, in the order of their source bytes.
+  // Where the store has its records, and which file it is; none where no layer has experts.
+  std::optional<FlatIndex> store;
+  size_t store_file_idx = 0;
   PayloadKind experts = PayloadKind::kInt4;
   uint64_t source_bytes = 0;
   uint64_t output_bytes = 0;

@@ -1,26 +1,17 @@
 #include "apps/convert/convert.h"
 
 #include <filesystem>
-#include <map>
-#include <mutex>
-#include <optional>
 #include <set>
 #include <string_view>
 #include <system_error>
-#include <thread>
 
 #include "apps/convert/companions.h"
+#include "apps/convert/conversion.h"
 #include "apps/convert/journal.h"
 #include "apps/convert/output_files.h"
-#include "apps/convert/unit_runner.h"
-#include "apps/hash_range.h"
 #include "apps/model_folder.h"
-#include "apps/progress.h"
-#include "apps/work_queue.h"
 #include "base/atomic_file.h"
-#include "base/function_ref.h"
 #include "base/printable.h"
-#include "base/units.h"
 #include "format/manifest.h"
 
 namespace picchio {
@@ -40,9 +31,12 @@ Result<std::string> StampsOf(const Path& folder, const TensorDirectory& checkpoi
 std::string Fingerprint(const ModelConfig& config, const TensorDirectory& checkpoint,
                         const std::string& stamps, const ConversionPlan& plan, Int4Scheme scheme) {
   Sha256 hash;
-  hash.Update(fmt::format("conversion 1\n{} {}\n{}", ArchitectureName(config.architecture),
+  hash.Update(fmt::format("conversion 2\n{} {}\n{}", ArchitectureName(config.architecture),
                           static_cast<int>(scheme), stamps));
-  for (const OutputFile& file : plan.files) hash.Update(file.header);
+  for (const OutputFile& file : plan.files) {
+    hash.Update(fmt::format("{} {}\n", file.name, file.bytes));
+    hash.Update(file.header);
+  }
   for (const TensorEntry& tensor : checkpoint.tensors()) {
     hash.Update(fmt::format("{} {} {} {} {}\n", tensor.name, DtypeName(tensor.dtype),
                             ShapeText(tensor.shape), tensor.file_idx, tensor.offset));
@@ -115,172 +109,6 @@ Status RemoveStale(const Path& model, const ConversionPlan& plan) {
   }
   return Status::Ok();
 }
-
-class Conversion {
- public:
-  Conversion(const TensorDirectory& checkpoint, const ConversionPlan& plan,
-             const ConversionOptions& options, OutputFiles outputs, Journal journal)
-      : checkpoint_(checkpoint),
-        plan_(plan),
-        options_(options),
-        outputs_(std::move(outputs)),
-        journal_(std::move(journal)),
-        hashes_(plan.tensors.size()),
-        done_(plan.units.size(), false) {}
-
-  // Hashes what the journal says is written, and keeps what is as it says.
-  Status CheckJournalled(int num_threads, const std::atomic<bool>& stop) {
-    std::vector<size_t> claimed;
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < plan_.units.size(); ++i) {
-      if (!Journalled(plan_.units[i])) continue;
-      claimed.push_back(i);
-      bytes += plan_.tensors[plan_.units[i].output_idx].bytes;
-      if (const auto scales = plan_.units[i].scales_output_idx)
-        bytes += plan_.tensors[*scales].bytes;
-    }
-    if (claimed.empty()) return Status::Ok();
-    Progress progress("checking what an earlier run wrote", bytes);
-    return RunOnThreads(num_threads, claimed.size(), [&](size_t n, int) -> Status {
-      const ConversionUnit& unit = plan_.units[claimed[n]];
-      PICCHIO_ASSIGN_OR_RETURN(bool intact, IsIntact(unit.output_idx, progress, stop));
-      if (intact && unit.scales_output_idx.has_value()) {
-        PICCHIO_ASSIGN_OR_RETURN(intact, IsIntact(*unit.scales_output_idx, progress, stop));
-      }
-      if (!intact) return Status::Ok();
-      const std::lock_guard lock(mutex_);
-      done_[claimed[n]] = true;
-      resumed_bytes_ += unit.source_bytes;
-      Keep(unit, journal_.entries().at(plan_.tensors[unit.output_idx].name).sha256,
-           unit.scales_output_idx.has_value()
-               ? journal_.entries().at(plan_.tensors[*unit.scales_output_idx].name).sha256
-               : Sha256Digest(),
-           journal_.entries().at(plan_.tensors[unit.output_idx].name).error);
-      return Status::Ok();
-    });
-  }
-
-  Status RunUnits(int num_threads, const std::atomic<bool>& stop) {
-    std::vector<size_t> todo;
-    for (size_t i = 0; i < plan_.units.size(); ++i) {
-      if (!done_[i]) todo.push_back(i);
-    }
-    Progress progress("converting", plan_.source_bytes - resumed_bytes_);
-    std::vector<UnitRunner> runners;
-    runners.reserve(static_cast<size_t>(num_threads));
-    for (int i = 0; i < num_threads; ++i) {
-      runners.emplace_back(plan_, checkpoint_, options_.quantizer);
-    }
-    return RunOnThreads(num_threads, todo.size(), [&](size_t n, int thread) -> Status {
-      // The device reads the next matrix for this thread while it codes this one.
-      const size_t ahead = n + static_cast<size_t>(num_threads);
-      if (ahead < todo.size()) {
-        ForEachRange(plan_.units[todo[ahead]],
-                     [this](const TensorEntry& tensor, uint64_t offset, uint64_t bytes) {
-                       checkpoint_.WillNeed(tensor, offset, std::min<uint64_t>(bytes, 32_MiB));
-                     });
-      }
-      const ConversionUnit& unit = plan_.units[todo[n]];
-      const auto write = [this](size_t tensor, uint64_t offset, std::span<const std::byte> bytes) {
-        return outputs_.Write(plan_.tensors[tensor], offset, bytes);
-      };
-      PICCHIO_ASSIGN_OR_RETURN(
-          const UnitResult result,
-          runners[static_cast<size_t>(thread)].Run(
-              unit, write, [&](uint64_t bytes) { progress.Add(bytes); }, stop));
-      // A long copy must not push everybody else's pages out of the cache.
-      ForEachRange(unit, [this](const TensorEntry& tensor, uint64_t offset, uint64_t bytes) {
-        checkpoint_.DropCache(tensor, offset, bytes);
-      });
-      const std::lock_guard lock(mutex_);
-      Keep(unit, result.output, result.scales, result.error);
-      PICCHIO_RETURN_IF_ERROR(
-          journal_.Record(plan_.tensors[unit.output_idx].name, {result.output, result.error}));
-      if (!unit.scales_output_idx.has_value()) return Status::Ok();
-      return journal_.Record(plan_.tensors[*unit.scales_output_idx].name, {result.scales, {}});
-    });
-  }
-
-  // Gives the files their names and returns what the manifest says of them.
-  Status Publish(Manifest& manifest) {
-    PICCHIO_RETURN_IF_ERROR(outputs_.Publish());
-    for (size_t i = 0; i < plan_.tensors.size(); ++i) {
-      const OutputTensor& tensor = plan_.tensors[i];
-      manifest.tensors.push_back({.name = tensor.name,
-                                  .dtype = tensor.dtype,
-                                  .shape = tensor.shape,
-                                  .scheme = tensor.scheme,
-                                  .sha256 = hashes_[i],
-                                  .file = plan_.files[tensor.file_idx].name});
-    }
-    for (const OutputFile& file : plan_.files) {
-      manifest.containers.push_back({file.name, file.bytes, Sha256Of(file.header)});
-    }
-    return Status::Ok();
-  }
-
-  uint64_t resumed_bytes() const { return resumed_bytes_; }
-
-  std::vector<ConversionReport::ClassError> errors() const {
-    std::vector<ConversionReport::ClassError> list;
-    for (const auto& [tensor_class, error] : errors_) list.push_back({tensor_class, error});
-    return list;
-  }
-
- private:
-  bool Journalled(const ConversionUnit& unit) const {
-    return journal_.entries().contains(plan_.tensors[unit.output_idx].name) &&
-           (!unit.scales_output_idx.has_value() ||
-            journal_.entries().contains(plan_.tensors[*unit.scales_output_idx].name));
-  }
-
-  Result<bool> IsIntact(size_t tensor_idx, Progress& progress, const std::atomic<bool>& stop) {
-    const OutputTensor& tensor = plan_.tensors[tensor_idx];
-    PICCHIO_ASSIGN_OR_RETURN(
-        const Sha256Digest found,
-        HashRange(outputs_.FileOf(tensor), tensor.offset, tensor.bytes, progress, stop));
-    return found == journal_.entries().at(tensor.name).sha256;
-  }
-
-  void Keep(const ConversionUnit& unit, const Sha256Digest& output, const Sha256Digest& scales,
-            const QuantError& error) {
-    hashes_[unit.output_idx] = output;
-    if (unit.scales_output_idx.has_value()) {
-      hashes_[*unit.scales_output_idx] = scales;
-      errors_[unit.tensor_class].Add(error);
-    }
-  }
-
-  // The byte ranges of the checkpoint that a unit reads.
-  void ForEachRange(
-      const ConversionUnit& unit,
-      FunctionRef<void(const TensorEntry&, uint64_t offset, uint64_t bytes)> visit) const {
-    const auto visit_rows = [&](const TensorEntry& tensor, const SourceRows& rows) {
-      const uint64_t row_bytes = tensor.bytes / std::max<uint64_t>(1, RowsOf(tensor));
-      visit(tensor, rows.first_row * row_bytes, rows.num_rows * row_bytes);
-    };
-    for (const SourceRows& rows : unit.sources) {
-      visit_rows(*rows.tensor, rows);
-      if (rows.scales != nullptr) visit_rows(*rows.scales, rows);
-    }
-  }
-
-  // Experts of a packed tensor are [experts, rows, ...]; a row here is a row of the matrix.
-  static uint64_t RowsOf(const TensorEntry& tensor) {
-    return tensor.shape.size() >= 3 ? tensor.shape[0] * tensor.shape[1] : tensor.shape[0];
-  }
-
-  const TensorDirectory& checkpoint_;
-  const ConversionPlan& plan_;
-  const ConversionOptions& options_;
-  OutputFiles outputs_;
-  std::mutex mutex_;  // Guards what follows while threads run.
-  Journal journal_;
-  std::vector<Sha256Digest> hashes_;  // By tensor of the plan.
-  std::vector<bool> done_;            // By unit of the plan.
-  uint64_t resumed_bytes_ = 0;
-  std::map<TensorClass, QuantError> errors_;
-};
 
 }  // namespace
 

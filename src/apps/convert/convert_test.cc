@@ -6,6 +6,7 @@
 #include "apps/convert/checkpoint_test_support.h"
 #include "apps/convert/journal.h"
 #include "apps/verify/verify.h"
+#include "format/flat_index.h"
 #include "format/manifest.h"
 #include "format/mxfp4.h"
 #include "format/npy.h"
@@ -21,6 +22,14 @@ ConversionOptions Reference() {
   options.experts = PayloadKind::kInt4;
   options.int8_head = false;
   options.quantizer = Int4Scheme::kAbsmax;
+  options.keep_safetensors = true;
+  return options;
+}
+
+// Everything as it is by default, and the experts as safetensors too.
+ConversionOptions Kept() {
+  ConversionOptions options;
+  options.keep_safetensors = true;
   return options;
 }
 
@@ -108,6 +117,7 @@ TEST_P(Fixture, ConvertsTheSameOnAnyNumberOfThreadsAndVerifies) {
     ConversionOptions options;
     options.int8_dense = int8;
     options.int8_head = int8;
+    options.keep_safetensors = int8;
     TemporaryFolder one;
     TemporaryFolder many;
     ASSERT_OK_AND_ASSIGN(const ConversionReport report,
@@ -125,7 +135,7 @@ TEST_P(Fixture, ConvertsTheSameOnAnyNumberOfThreadsAndVerifies) {
 
 // Dense tensors keep their bytes; BF16 experts too, gate rows before up rows.
 TEST_P(Fixture, ExactMeansExact) {
-  ConversionOptions options;
+  ConversionOptions options = Kept();
   options.experts = PayloadKind::kBf16;
   options.int8_head = false;
   TemporaryFolder out;
@@ -154,12 +164,15 @@ TEST_P(Fixture, ExactMeansExact) {
 // Stopped again and again after a little work: the pieces add up to the same model.
 TEST_P(Fixture, GoesOnWhereItStopped) {
   TemporaryFolder whole;
+  ConversionOptions options = Reference();
+  options.keep_safetensors = false;
+  options.experts.reset();
   ASSERT_OK_AND_ASSIGN(const ConversionReport expected,
-                       ConvertTo(checkpoint(), whole.path(), Reference()));
+                       ConvertTo(checkpoint(), whole.path(), options));
   TemporaryFolder out;
   std::atomic<bool> stop{true};
   // A conversion that is stopped at once leaves a journal and nothing that looks whole.
-  EXPECT_THAT(Convert(checkpoint(), out.path(), Reference(), 2, stop), Fails(Code::kCancelled, ""));
+  EXPECT_THAT(Convert(checkpoint(), out.path(), options, 2, stop), Fails(Code::kCancelled, ""));
   EXPECT_FALSE(FileExists(out / kManifestName));
   EXPECT_THAT(VerifyModel(out.path(), 1, kGoOn), Fails(Code::kNotFound, "not finished"));
   int rounds = 0;
@@ -169,7 +182,7 @@ TEST_P(Fixture, GoesOnWhereItStopped) {
       std::this_thread::sleep_for(std::chrono::microseconds(300 * (rounds + 1)));
       stop = true;
     });
-    const auto report = Convert(checkpoint(), out.path(), Reference(), 2, stop);
+    const auto report = Convert(checkpoint(), out.path(), options, 2, stop);
     killer.join();
     ++rounds;
     if (report.has_value()) break;
@@ -178,15 +191,15 @@ TEST_P(Fixture, GoesOnWhereItStopped) {
   EXPECT_EQ(Contents(out.path()), Contents(whole.path()));
 }
 
-TEST(Convert, BelievesNoJournalledTensorThatHasChanged) {
-  const Path checkpoint = FixtureCheckpoint("qwen3_moe_tiny");
+void ExpectNoChangeBelieved(const char* fixture, const ConversionOptions& options) {
+  const Path checkpoint = FixtureCheckpoint(fixture);
   TemporaryFolder whole;
-  ASSERT_OK(ConvertTo(checkpoint, whole.path(), Reference()));
+  ASSERT_OK(ConvertTo(checkpoint, whole.path(), options));
 
   // A conversion that wrote everything and was killed before it could publish.
   TemporaryFolder out;
   std::atomic<bool> stop{true};
-  ASSERT_THAT(Convert(checkpoint, out.path(), Reference(), 1, stop), Fails(Code::kCancelled, ""));
+  ASSERT_THAT(Convert(checkpoint, out.path(), options, 1, stop), Fails(Code::kCancelled, ""));
   ASSERT_OK_AND_ASSIGN(const Manifest manifest, LoadManifest(whole.path()));
   std::string journal = ReadAll(out / "conversion.journal");
   for (const ManifestTensor& tensor : manifest.tensors) {
@@ -196,16 +209,59 @@ TEST(Convert, BelievesNoJournalledTensorThatHasChanged) {
   }
   WriteAll(out / "conversion.journal", journal);
   for (const auto& [name, bytes] : Contents(whole.path())) {
-    if (!name.ends_with(".safetensors")) continue;
+    if (!name.ends_with(".safetensors") && !name.ends_with(".picchioflat")) continue;
     std::string spoilt = bytes;
     spoilt[spoilt.size() / 2] ^= 1;
     WriteAll(out / (name + ".picchio-tmp"), spoilt);
   }
-  ASSERT_OK_AND_ASSIGN(const ConversionReport report,
-                       ConvertTo(checkpoint, out.path(), Reference()));
+  ASSERT_OK_AND_ASSIGN(const ConversionReport report, ConvertTo(checkpoint, out.path(), options));
   EXPECT_GT(report.resumed_bytes, 0u);
   EXPECT_LT(report.resumed_bytes, report.source_bytes);
   EXPECT_EQ(Contents(out.path()), Contents(whole.path()));
+}
+
+TEST(Convert, BelievesNoJournalledTensorThatHasChanged) {
+  ExpectNoChangeBelieved("qwen3_moe_tiny", Reference());
+  ExpectNoChangeBelieved("qwen3_moe_tiny", {});
+  ExpectNoChangeBelieved("gpt_oss_tiny", {});
+}
+
+// What an earlier run left between the tensors is in no journal: it is written anew each time.
+TEST(Convert, WhatIsNoTensorIsWrittenAgain) {
+  const Path checkpoint = FixtureCheckpoint("gpt_oss_tiny");
+  TemporaryFolder whole;
+  ASSERT_OK(ConvertTo(checkpoint, whole.path(), {}));
+  TemporaryFolder out;
+  std::atomic<bool> stop{true};
+  ASSERT_THAT(Convert(checkpoint, out.path(), {}, 1, stop), Fails(Code::kCancelled, ""));
+  ASSERT_OK_AND_ASSIGN(const Manifest manifest, LoadManifest(whole.path()));
+  std::string journal = ReadAll(out / "conversion.journal");
+  for (const ManifestTensor& tensor : manifest.tensors) {
+    journal +=
+        Json{{"tensor", tensor.name}, {"sha256", tensor.sha256.Hex()}, {"error", {0, 0}}}.dump() +
+        "\n";
+  }
+  WriteAll(out / "conversion.journal", journal);
+  ASSERT_OK_AND_ASSIGN(const File store, File::OpenForRead(whole / "experts.picchioflat"));
+  ASSERT_OK_AND_ASSIGN(const FlatIndex index, FlatIndex::Read(store));
+  const std::string good = ReadAll(whole / "experts.picchioflat");
+  std::string spoilt(good.size(), '\x5a');
+  for (uint32_t layer = 0; layer < index.superblock().num_layers; ++layer) {
+    for (uint32_t expert = 0; expert < index.superblock().num_experts; ++expert) {
+      const FlatEntry* entry = index.Find(layer, expert);
+      ASSERT_NE(entry, nullptr);
+      for (const RecordPart& part : {index.layout().gate_up, index.layout().gate_up_scales,
+                                     index.layout().down, index.layout().down_scales}) {
+        const size_t at = entry->offset + part.offset;
+        spoilt.replace(at, part.bytes, good, at, part.bytes);
+      }
+    }
+  }
+  WriteAll(out / "experts.picchioflat.picchio-tmp", spoilt);
+  WriteAll(out / "dense.safetensors.picchio-tmp", ReadAll(whole / "dense.safetensors"));
+  ASSERT_OK_AND_ASSIGN(const ConversionReport report, ConvertTo(checkpoint, out.path(), {}));
+  EXPECT_EQ(report.resumed_bytes, report.source_bytes);
+  EXPECT_TRUE(Contents(out.path()) == Contents(whole.path()));
 }
 
 TEST(Convert, AnotherSourceOrOtherOptionsStartAfresh) {
@@ -222,7 +278,7 @@ TEST(Convert, AnotherSourceOrOtherOptionsStartAfresh) {
 TEST(Convert, MxfpExpertsAreKeptByDefaultAndDecodedExactly) {
   const Path checkpoint = FixtureCheckpoint("gpt_oss_tiny");
   TemporaryFolder kept;
-  ASSERT_OK(ConvertTo(checkpoint, kept.path(), {}));
+  ASSERT_OK(ConvertTo(checkpoint, kept.path(), Kept()));
   const TensorDirectory model = OpenModel(kept.path());
   ASSERT_OK_AND_ASSIGN(const TensorDirectory source, TensorDirectory::OpenCheckpoint(checkpoint));
   for (const char* matrix : {"gate_up_proj", "down_proj"}) {
@@ -237,7 +293,7 @@ TEST(Convert, MxfpExpertsAreKeptByDefaultAndDecodedExactly) {
     }
   }
 
-  ConversionOptions options;
+  ConversionOptions options = Kept();
   options.experts = PayloadKind::kBf16;
   TemporaryFolder decoded;
   ASSERT_OK(ConvertTo(checkpoint, decoded.path(), options));
@@ -420,7 +476,7 @@ TEST(Convert, RefusesItsOwnInputAndFinishedModels) {
 
 TEST(Convert, WritesOverNothingThatIsSomebodyElses) {
   TemporaryFolder folder;
-  for (const char* name : {"config.json", "dense.safetensors", "experts-00001.safetensors"}) {
+  for (const char* name : {"config.json", "dense.safetensors", "experts.picchioflat"}) {
     const Path out = folder / (std::string("with-") + name);
     std::filesystem::create_directories(out);
     WriteAll(out / name, "precious");
@@ -439,9 +495,9 @@ TEST(Convert, WritesOverNothingThatIsSomebodyElses) {
 TEST(Convert, AnotherPlanLeavesNoContainersOfTheFirst) {
   TemporaryFolder out;
   std::atomic<bool> stop{true};
-  ASSERT_THAT(Convert(FixtureCheckpoint("qwen3_moe_tiny"), out.path(), {}, 1, stop),
+  ASSERT_THAT(Convert(FixtureCheckpoint("qwen3_moe_tiny"), out.path(), Kept(), 1, stop),
               Fails(Code::kCancelled, ""));
-  ASSERT_OK(ConvertTo(FixtureCheckpoint("qwen3_moe_long"), out.path(), {}));
+  ASSERT_OK(ConvertTo(FixtureCheckpoint("qwen3_moe_long"), out.path(), Kept()));
   for (const auto& [name, bytes] : Contents(out.path())) {
     EXPECT_FALSE(name.ends_with(".picchio-tmp")) << name;
   }

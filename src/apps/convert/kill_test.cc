@@ -1,10 +1,8 @@
 // The conversion's promise against what really happens to processes: the built program is killed,
 // runs out of room, may not write. Whatever it left, the same command ends with the same bytes.
-#include <fcntl.h>
 #include <linux/capability.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +14,7 @@
 #include <random>
 #include <thread>
 
+#include "apps/child_process_test_support.h"
 #include "apps/convert/checkpoint_test_support.h"
 #include "base/json.h"
 #include "support/test_support.h"
@@ -26,57 +25,11 @@ namespace {
 using std::chrono::milliseconds;
 
 // `picchio convert IN OUT --json -t 2` in a process of its own.
-class Child {
+class Child : public ChildProcess {
  public:
-  // `prepare` runs in the child, and may only do what is safe after a fork.
   Child(
-      const Path& in, const Path& out, const std::function<void()>& prepare = [] {}) {
-    const std::string program = BuildFile("picchio").string();
-    const std::string arguments[] = {in.string(), out.string(), (streams_ / "out").string(),
-                                     (streams_ / "err").string()};
-    pid_ = fork();
-    if (pid_ != 0) return;
-    for (int stream : {STDOUT_FILENO, STDERR_FILENO}) {
-      const int file = open(arguments[1 + stream].c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-      if (dup2(file, stream) < 0) _exit(100);
-    }
-    prepare();
-    execl(program.c_str(), "picchio", "convert", arguments[0].c_str(), arguments[1].c_str(),
-          "--json", "-t", "2", nullptr);
-    _exit(101);
-  }
-  ~Child() { Kill(); }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-
-  // The exit code, or -1 where a signal ended it.
-  int Wait() {
-    int status = 0;
-    if (pid_ > 0) waitpid(pid_, &status, 0);
-    pid_ = -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  }
-
-  bool running() {
-    if (pid_ <= 0) return false;
-    siginfo_t info{};
-    return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
-           info.si_pid == 0;
-  }
-
-  // True where it was still running.
-  bool Kill() {
-    if (pid_ <= 0) return false;
-    kill(pid_, SIGKILL);
-    return Wait() == -1;
-  }
-
-  std::string out() const { return ReadAll(streams_ / "out"); }
-  std::string err() const { return ReadAll(streams_ / "err"); }
-
- private:
-  TemporaryFolder streams_;
-  pid_t pid_ = -1;
+      const Path& in, const Path& out, const std::function<void()>& prepare = [] {})
+      : ChildProcess({"convert", in.string(), out.string(), "--json", "-t", "2"}, prepare) {}
 };
 
 // A fixture with its layers several times over, so that its conversion takes a while.
@@ -205,7 +158,7 @@ TEST_F(ConvertedByAProcess, SurvivesACrashBetweenTwoRenames) {
   int renamed = 0;
   int left = 0;
   for (const auto& [name, bytes] : *whole_) {
-    if (!name.ends_with(".safetensors")) continue;
+    if (!name.ends_with(".safetensors") && !name.ends_with(".picchioflat")) continue;
     ASSERT_TRUE(FileExists(out_ / name)) << name;
     odd = !odd;
     if (odd) {

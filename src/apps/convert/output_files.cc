@@ -47,11 +47,10 @@ Result<OutputFiles> OutputFiles::Open(const Path& folder, const ConversionPlan& 
   return outputs;
 }
 
-Status OutputFiles::Write(const OutputTensor& tensor, uint64_t offset,
-                          std::span<const std::byte> bytes) {
-  File& file = files_[tensor.file_idx];
-  PICCHIO_RETURN_IF_ERROR(file.WriteAt(tensor.offset + offset, bytes));
-  file.StartWriteback(tensor.offset + offset, bytes.size());
+Status OutputFiles::Write(size_t file_idx, uint64_t offset, std::span<const std::byte> bytes) {
+  File& file = files_[file_idx];
+  PICCHIO_RETURN_IF_ERROR(file.WriteAt(offset, bytes));
+  file.StartWriteback(offset, bytes.size());
   return Status::Ok();
 }
 

@@ -18,10 +18,9 @@ class OutputFiles {
   // be written (with the figures), reserves it, and writes the headers.
   static Result<OutputFiles> Open(const Path& folder, const ConversionPlan& plan);
 
-  // Any thread, several at a time.
-  Status Write(const OutputTensor& tensor, uint64_t offset, std::span<const std::byte> bytes);
-  // The file that holds the tensor, at its offset.
-  const File& FileOf(const OutputTensor& tensor) const { return files_[tensor.file_idx]; }
+  // At `offset` in a file of the plan. Any thread, several at a time.
+  Status Write(size_t file_idx, uint64_t offset, std::span<const std::byte> bytes);
+  const File& file(size_t file_idx) const { return files_[file_idx]; }
 
   // Syncs every file and gives it its own name.
   Status Publish();

@@ -49,7 +49,7 @@ Result<Inspection> InspectModel(const Path& folder, const std::vector<uint64_t>&
   PICCHIO_ASSIGN_OR_RETURN(inspection.config, ModelConfig::Load(folder));
   inspection.sizes = SizesOf(inspection.config);
   for (const ManifestTensor& tensor : inspection.manifest.tensors) {
-    if (IsExpertContainer(tensor.file)) {
+    if (IsExpertContainer(tensor.file) || IsInStore(inspection.manifest, tensor)) {
       inspection.expert_bytes += BytesOf(tensor);
       inspection.expert_scheme = SchemeName(tensor.scheme);
     } else {

@@ -21,25 +21,6 @@ Result<ExpertRecordLayout> UsualLayout(const ModelFolder& model) {
                                   !v2 && model.config.expert_bias);
 }
 
-FlatModel FactsOf(const ModelFolder& model) {
-  FlatModel facts{.hidden_size = model.config.hidden_size,
-                  .num_experts = model.config.num_experts,
-                  .experts_per_token = model.config.experts_per_token,
-                  .intermediate_size = model.config.moe_intermediate_size,
-                  .moe_layers = {},
-                  .kind = model.experts,
-                  .has_biases = model.config.expert_bias,
-                  .id = model.manifest.model_id(),
-                  .stores = model.manifest.stores};
-  for (const LayerConfig& layer : model.config.layers) facts.moe_layers.push_back(layer.moe);
-  return facts;
-}
-
-// Whether the safetensors files hold the experts; else only a store does.
-bool HasContainer(const ModelFolder& model) {
-  return model.tensors.tensors().size() == model.manifest.tensors.size();
-}
-
 Result<std::unique_ptr<PackedExpertSource>> OpenStore(const ModelFolder& model, const Path& path,
                                                       const StorageOptions& options) {
   PICCHIO_ASSIGN_OR_RETURN(
@@ -47,7 +28,7 @@ Result<std::unique_ptr<PackedExpertSource>> OpenStore(const ModelFolder& model, 
       BufferedDevice::Open({&path, 1}, {.num_threads = options.num_io_threads}));
   PICCHIO_ASSIGN_OR_RETURN(FlatIndex index, ReadFlatIndex(*device));
   PICCHIO_RETURN_IF_ERROR(
-      CheckFlatModel(index, FactsOf(model), options.flat_trust, device->name()));
+      CheckFlatModel(index, FlatModelOf(model), options.flat_trust, device->name()));
   return PackedExpertSource::Open(std::move(device), std::move(index),
                                   {.verify_sha256 = options.flat_verify});
 }
@@ -103,7 +84,7 @@ Status CheckComplete(const PackedExpertSource& store, const ModelFolder& model) 
 Result<ExpertStorage> OpenExpertStorage(const ModelFolder& model, const StorageOptions& options,
                                         const std::function<void(std::string_view)>& notice) {
   PICCHIO_ASSIGN_OR_RETURN(const std::optional<Path> path, FindStore(model, options));
-  const bool has_container = HasContainer(model);
+  const bool has_container = HasExpertContainers(model.manifest);
   ExpertStorage storage;
   std::vector<std::unique_ptr<ExpertSource>> tiers;
   PICCHIO_ASSIGN_OR_RETURN(ExpertRecordLayout layout, UsualLayout(model));

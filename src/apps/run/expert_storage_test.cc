@@ -1,11 +1,9 @@
 #include "apps/run/expert_storage.h"
 
-#include <atomic>
 #include <filesystem>
 #include <vector>
 
-#include "apps/convert/checkpoint_test_support.h"
-#include "apps/convert/convert.h"
+#include "apps/pack/store_test_support.h"
 #include "apps/run/engine.h"
 #include "apps/run/store_models_test_support.h"
 #include "support/test_support.h"
@@ -13,12 +11,10 @@
 namespace picchio {
 namespace {
 
-const std::atomic<bool> kGoOn{false};
-
 constexpr const char* kStoreName = "experts.picchioflat";
 
 void ConvertFixture(const char* fixture, PayloadKind kind, const Path& folder) {
-  ASSERT_OK(Convert(FixtureCheckpoint(fixture), folder, {.experts = kind}, 2, kGoOn));
+  MakeModelWithoutStore(fixture, kind, folder);
 }
 
 // An engine, what it said, and its logits of some tokens.

@@ -2,17 +2,25 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <set>
+#include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "apps/hash_range.h"
 #include "apps/model_folder.h"
+#include "apps/pack/store_listing.h"
+#include "apps/pack/tensor_hashes.h"
 #include "apps/progress.h"
+#include "apps/verify/check_store.h"
 #include "apps/work_queue.h"
 #include "base/foreign_content.h"
 #include "base/hash.h"
 #include "base/printable.h"
+#include "format/expert_container.h"
+#include "format/flat_index.h"
 #include "format/tensor_directory.h"
 
 namespace picchio {
@@ -51,6 +59,47 @@ Result<std::vector<std::string>> UnlistedFiles(const Path& folder, const Manifes
   return names;
 }
 
+// One store in the folder: whole, listed, of this model, and with the tensors that the manifest
+// says are in it. Adds to the report.
+Status CheckListedStore(const Path& folder, const Manifest& manifest, const std::string& name,
+                        int num_threads, const std::atomic<bool>& stop, VerifyReport& report) {
+  const auto num_tensors = std::ranges::count(manifest.tensors, name, &ManifestTensor::file);
+  std::optional<TensorHashes> hashes;
+  RecordCheck check_tensors;
+  if (num_tensors > 0) {
+    PICCHIO_ASSIGN_OR_RETURN(const File file, File::OpenForRead(folder / name));
+    PICCHIO_ASSIGN_OR_RETURN(const FlatIndex index, FlatIndex::Read(file));
+    const uint64_t held =
+        index.superblock().num_entries * ExpertTensors(index.layout(), 0, 0).size();
+    if (held != static_cast<uint64_t>(num_tensors)) {
+      return Error(Code::kCorrupt, "{} holds {} tensors, the manifest says {}", file.name(), held,
+                   num_tensors);
+    }
+    hashes.emplace(manifest, index.layout());
+    check_tensors = [&](RecordPlace place, std::span<const std::byte> record) {
+      return hashes->Check(place, record);
+    };
+  }
+  PICCHIO_ASSIGN_OR_RETURN(const CheckedStore checked,
+                           CheckStore(folder / name, num_threads, stop, check_tensors));
+  const FlatSuperblock& superblock = checked.index.superblock();
+  const ManifestStore* listed = FindListedStore(manifest, superblock.index_sha256);
+  if (listed == nullptr || listed->bytes != checked.bytes) {
+    return Error(Code::kCorrupt,
+                 "{} is not the store that the manifest lists: its index has the SHA-256 {}; pack "
+                 "the model again",
+                 PathText(folder / name), superblock.index_sha256.Hex());
+  }
+  if (superblock.version != RecordVersion::kV2 && superblock.model_id != manifest.model_id()) {
+    return Error(Code::kCorrupt, "{} is the store of model {}, this is {}", PathText(folder / name),
+                 superblock.model_id.Hex(), manifest.model_id().Hex());
+  }
+  report.bytes += checked.bytes;
+  ++report.num_files;
+  ++report.num_stores;
+  return FirstFault(checked, PathText(folder / name));
+}
+
 }  // namespace
 
 Result<VerifyReport> VerifyModel(const Path& folder, int num_threads,
@@ -81,6 +130,7 @@ Result<VerifyReport> VerifyModel(const Path& folder, int num_threads,
                      &listed.header_sha256});
   }
   for (const ManifestTensor& listed : manifest.tensors) {
+    if (IsInStore(manifest, listed)) continue;
     const TensorEntry& found = *tensors.Find(listed.name);
     items.push_back({"tensor " + Quoted(listed.name) + " in " + listed.file,
                      &files[first_container + found.file_idx], found.offset, found.bytes,
@@ -101,17 +151,33 @@ Result<VerifyReport> VerifyModel(const Path& folder, int num_threads,
     faults[i] = hash ? CheckHash(*hash, *item.expected) : hash.error();
     return Status::Ok();
   }));
+  std::vector<Status> store_faults;
+  for (const ManifestStore& listed : manifest.stores) {
+    if (!IsListedInFolder(listed)) continue;
+    if (!HoldsTensors(manifest, listed) && !FileExists(folder / listed.name)) {
+      report.absent_stores.push_back(listed.name);
+      continue;
+    }
+    Status status = CheckListedStore(folder, manifest, listed.name, num_threads, stop, report);
+    if (status.code() == Code::kCancelled) return status;
+    if (!status.ok()) store_faults.push_back(std::move(status));
+  }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 
   const auto is_fault = [](const Status& status) { return !status.ok(); };
+  const size_t num_faults =
+      static_cast<size_t>(std::ranges::count_if(faults, is_fault)) + store_faults.size();
+  if (num_faults == 0) return report;
   const auto first = std::ranges::find_if(faults, is_fault);
-  if (first == faults.end()) return report;
-  const auto num_faults = std::ranges::count_if(faults, is_fault);
-  Status fault = first->WithContext(items[static_cast<size_t>(first - faults.begin())].what);
+  const Status fault =
+      first == faults.end()
+          ? store_faults.front()
+          : first->WithContext(items[static_cast<size_t>(first - faults.begin())].what);
   const std::string more = num_faults > 1 ? fmt::format(" ({} more faults)", num_faults - 1) : "";
-  return Status(fault.code(),
-                fmt::format("{}{}: copy the file again or convert the checkpoint again",
-                            fault.message(), more));
+  const char* remedy = first == faults.end() && HasExpertContainers(manifest)
+                           ? "run picchio verify --repair, or pack the model again"
+                           : "copy the file again or convert the checkpoint again";
+  return Status(fault.code(), fmt::format("{}{}: {}", fault.message(), more, remedy));
 }
 
 }  // namespace picchio
