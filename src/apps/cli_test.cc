@@ -39,7 +39,8 @@ Path DemoModel() { return TestData("../../models/demo"); }
 
 TEST(Cli, HelpAndUsage) {
   EXPECT_EQ(Picchio("--help").exit_code, 0);
-  for (const char* command : {"convert", "verify", "inspect", "tokenize", "run", "perplexity"}) {
+  for (const char* command :
+       {"convert", "pack", "verify", "diff", "inspect", "tokenize", "run", "perplexity"}) {
     const Outcome help = Picchio(std::string(command) + " --help");
     EXPECT_EQ(help.exit_code, 0);
     EXPECT_THAT(help.out, testing::HasSubstr("Example")) << command;

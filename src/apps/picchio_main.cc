@@ -48,7 +48,9 @@ int RunCommandLine(int argc, char** argv) {
       "picchio COMMAND --help tells about one command.");
   picchio::Invocation invocation;
   picchio::AddConvertCommand(app, invocation);
+  picchio::AddPackCommand(app, invocation);
   picchio::AddVerifyCommand(app, invocation);
+  picchio::AddDiffCommand(app, invocation);
   picchio::AddInspectCommand(app, invocation);
   picchio::AddRunCommand(app, invocation);
   picchio::AddPerplexityCommand(app, invocation);

@@ -18,6 +18,8 @@ struct Invocation {
 };
 
 void AddConvertCommand(CLI::App& app, Invocation& invocation);
+void AddDiffCommand(CLI::App& app, Invocation& invocation);
+void AddPackCommand(CLI::App& app, Invocation& invocation);
 void AddVerifyCommand(CLI::App& app, Invocation& invocation);
 void AddInspectCommand(CLI::App& app, Invocation& invocation);
 void AddPerplexityCommand(CLI::App& app, Invocation& invocation);

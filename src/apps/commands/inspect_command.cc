@@ -7,6 +7,7 @@
 #include "apps/commands/command.h"
 #include "apps/commands/flag_checks.h"
 #include "apps/inspect/inspect.h"
+#include "apps/inspect/inspect_store.h"
 
 namespace picchio {
 namespace {
@@ -18,6 +19,11 @@ struct InspectFlags {
 };
 
 Status Run(const InspectFlags& flags) {
+  if (FileExists(flags.model)) {
+    PICCHIO_ASSIGN_OR_RETURN(const FlatIndex index, InspectStore(flags.model));
+    std::fputs((flags.json ? StoreJson(index) : StoreTable(index)).c_str(), stdout);
+    return Status::Ok();
+  }
   std::vector<uint64_t> memory_bytes;
   for (const double gib : flags.memory_gib) {
     memory_bytes.push_back(static_cast<uint64_t>(gib * 0x1p30));
@@ -34,7 +40,7 @@ void AddInspectCommand(CLI::App& app, Invocation& invocation) {
   auto flags = std::make_shared<InspectFlags>();
   CLI::App* command =
       app.add_subcommand("inspect", "Show what a model is, what a token costs, what memory holds");
-  command->add_option("MODEL", flags->model, "Folder of the model")->required();
+  command->add_option("MODEL", flags->model, "Folder of the model, or a store")->required();
   command->add_option("--memory", flags->memory_gib, "Memory sizes to look at, in GiB")
       ->take_all()
       ->check(NumberFrom(0.001, 1e6));
@@ -42,6 +48,7 @@ void AddInspectCommand(CLI::App& app, Invocation& invocation) {
   command->footer(
       "Examples:\n"
       "  picchio inspect ~/models/qwen3-30b\n"
+      "  picchio inspect ~/models/qwen3-30b/experts.picchioflat\n"
       "  picchio inspect ~/models/qwen3-30b --memory 12 24 --json");
   command->callback([flags, &invocation] { invocation.run = [flags] { return Run(*flags); }; });
 }

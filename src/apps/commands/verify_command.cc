@@ -7,6 +7,10 @@
 #include "apps/commands/flag_checks.h"
 #include "apps/commands/print_json.h"
 #include "apps/interrupt.h"
+#include "apps/model_folder.h"
+#include "apps/pack/store_listing.h"
+#include "apps/verify/check_store.h"
+#include "apps/verify/repair_store.h"
 #include "apps/verify/verify.h"
 #include "base/human.h"
 #include "base/json.h"
@@ -17,18 +21,85 @@ namespace picchio {
 namespace {
 
 struct VerifyFlags {
+  std::string path;  // Of a model's folder, or of a store.
   std::string model;
+  bool repair = false;
   int threads = 0;
   bool json = false;
 };
 
+double Rate(uint64_t bytes, double seconds) {
+  return seconds > 0 ? static_cast<double>(bytes) / 1e9 / seconds : 0;
+}
+
+// Passes a failure on, as JSON too where that was asked for.
+Status Report(const VerifyFlags& flags, const Status& fault) {
+  if (flags.json) PrintJson({{"whole", false}, {"fault", fault.message()}});
+  return fault;
+}
+
+Status Repair(const Path& store, const Path& model, int threads) {
+  PICCHIO_ASSIGN_OR_RETURN(const RepairReport report,
+                           RepairStore(store, model, threads, InterruptFlag()));
+  std::fprintf(stderr, "%s: %llu of %llu records repaired\n", PathText(store).c_str(),
+               static_cast<unsigned long long>(report.num_repaired),
+               static_cast<unsigned long long>(report.num_records));
+  return Status::Ok();
+}
+
+Status RunStore(const VerifyFlags& flags, int threads) {
+  const Path store = flags.path;
+  if (flags.repair) {
+    const Path beside = store.has_parent_path() ? store.parent_path() : Path(".");
+    const Path model = flags.model.empty() ? beside : Path(flags.model);
+    if (Status status = Repair(store, model, threads); !status.ok()) return Report(flags, status);
+  }
+  const Result<CheckedStore> checked = CheckStore(store, threads, InterruptFlag());
+  if (!checked) return Report(flags, checked.error());
+  if (Status fault = FirstFault(*checked, PathText(store)); !fault.ok()) {
+    return Report(
+        flags, Status(fault.code(), fault.message() + ": run picchio verify --repair, or pack the "
+                                                      "model again"));
+  }
+  const FlatSuperblock& superblock = checked->index.superblock();
+  const double rate = Rate(checked->bytes, checked->seconds);
+  if (flags.json) {
+    PrintJson({{"whole", true},
+               {"records", superblock.num_entries},
+               {"bytes", checked->bytes},
+               {"index_sha256", superblock.index_sha256.Hex()},
+               {"seconds", checked->seconds},
+               {"gb_per_s", rate}});
+    return Status::Ok();
+  }
+  std::printf("whole: %u experts, %s in %s (%.2f GB/s)\n", superblock.num_entries,
+              FormatBytes(checked->bytes).c_str(), FormatDuration(checked->seconds).c_str(), rate);
+  return Status::Ok();
+}
+
+// The stores of a model that lie in its folder.
+Status RepairStores(const VerifyFlags& flags, int threads) {
+  PICCHIO_ASSIGN_OR_RETURN(const Manifest manifest, LoadModelManifest(flags.path));
+  for (const ManifestStore& store : manifest.stores) {
+    const Path path = Path(flags.path) / store.name;
+    if (!IsListedInFolder(store) || !FileExists(path)) continue;
+    PICCHIO_RETURN_IF_ERROR(Repair(path, flags.path, threads));
+  }
+  return Status::Ok();
+}
+
 Status Run(const VerifyFlags& flags) {
   const int threads = flags.threads > 0 ? flags.threads : UsableCpus();
-  const Result<VerifyReport> result = VerifyModel(flags.model, threads, InterruptFlag());
-  if (!result) {
-    if (flags.json) PrintJson({{"whole", false}, {"fault", result.error().message()}});
-    return result.error();
+  if (FileExists(flags.path)) return RunStore(flags, threads);
+  if (!flags.model.empty()) {
+    return Error(Code::kInvalidArgument, "--model goes with a store, and {} is not a file",
+                 flags.path);
   }
+  if (flags.repair) {
+    if (Status status = RepairStores(flags, threads); !status.ok()) return Report(flags, status);
+  }
+  const Result<VerifyReport> result = VerifyModel(flags.path, threads, InterruptFlag());
+  if (!result) return Report(flags, result.error());
   const VerifyReport& report = *result;
   if (!report.unlisted.empty()) {
     std::string names;
@@ -40,16 +111,21 @@ Status Run(const VerifyFlags& flags) {
                  "model: %s\n",
                  names.c_str());
   }
-  const double rate =
-      report.seconds > 0 ? static_cast<double>(report.bytes) / 1e9 / report.seconds : 0;
+  for (const std::string& name : report.absent_stores) {
+    std::fprintf(stderr, "warning: the manifest lists the store %s, which is not there\n",
+                 Quoted(name).c_str());
+  }
+  const double rate = Rate(report.bytes, report.seconds);
   if (flags.json) {
     const Json json{{"whole", true},
                     {"model_id", report.model_id},
                     {"tensors", report.num_tensors},
                     {"files", report.num_files},
+                    {"stores", report.num_stores},
                     {"bytes", report.bytes},
                     {"seconds", report.seconds},
                     {"unlisted", report.unlisted},
+                    {"absent_stores", report.absent_stores},
                     {"gb_per_s", rate}};
     PrintJson(json);
     return Status::Ok();
@@ -66,15 +142,21 @@ Status Run(const VerifyFlags& flags) {
 void AddVerifyCommand(CLI::App& app, Invocation& invocation) {
   auto flags = std::make_shared<VerifyFlags>();
   CLI::App* command = app.add_subcommand("verify", "Prove that a model is whole, to the last bit");
-  command->add_option("MODEL", flags->model, "Folder of the model")->required();
+  command->add_option("MODEL", flags->path, "Folder of the model, or a store")->required();
+  command->add_flag(
+      "--repair", flags->repair,
+      "First rewrite damaged records of the store from the model's safetensors files");
+  command->add_option("--model", flags->model,
+                      "With --repair of a store: the model (default: the folder it is in)");
   command->add_option("-t,--threads", flags->threads, "Threads (default: all CPUs)")
       ->check(WholeNumberFrom(1, 256));
   command->add_flag("--json", flags->json, "Report as JSON");
   command->footer(
       "Reads every byte and compares it with the manifest. Exit code 1 and the first fault where\n"
       "something differs. Files that the manifest does not list are named, and no fault.\n\n"
-      "Example:\n"
-      "  picchio verify ~/models/qwen3-30b");
+      "Examples:\n"
+      "  picchio verify ~/models/qwen3-30b\n"
+      "  picchio verify /fast/qwen3.picchioflat --repair --model ~/models/qwen3-30b");
   command->callback([flags, &invocation] { invocation.run = [flags] { return Run(*flags); }; });
 }
 

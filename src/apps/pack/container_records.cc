@@ -1,0 +1,112 @@
+#include "apps/pack/container_records.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "base/printable.h"
+
+namespace picchio {
+namespace {
+
+Result<const TensorEntry*> FindTensor(const TensorDirectory& directory,
+                                      const ExpertTensor& expected, bool or_f32) {
+  PICCHIO_ASSIGN_OR_RETURN(const TensorEntry* found, directory.Get(expected.name));
+  const bool right_type = found->dtype == expected.dtype || (or_f32 && found->dtype == Dtype::kF32);
+  if (!right_type || found->shape != expected.shape) {
+    return Error(Code::kCorrupt, "tensor {} is {} {}, expected {} {}", Quoted(expected.name),
+                 DtypeName(found->dtype), ShapeText(found->shape), DtypeName(expected.dtype),
+                 ShapeText(expected.shape));
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<ContainerRecords> ContainerRecords::Open(const TensorDirectory& directory,
+                                                const ExpertRecordLayout& layout,
+                                                const ModelConfig& config) {
+  ContainerRecords records(directory, layout, config.num_experts);
+  for (uint32_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    records.first_piece_.push_back(records.pieces_.size());
+    if (config.layers[layer].moe) PICCHIO_RETURN_IF_ERROR(records.AddLayer(layer));
+  }
+  return records;
+}
+
+Status ContainerRecords::AddLayer(uint32_t layer) {
+  const auto layer_idx = static_cast<int>(layer);
+  std::vector<Piece> biases;
+  for (const ExpertTensor& expected :
+       ExpertBiasTensors(layout_, layer_idx, static_cast<int>(num_experts_))) {
+    PICCHIO_ASSIGN_OR_RETURN(const TensorEntry* found, FindTensor(*directory_, expected, true));
+    biases.push_back({.tensor = found,
+                      .tensor_bytes = found->bytes / num_experts_,
+                      .part = expected.part,
+                      .widen = found->dtype == Dtype::kBf16});
+  }
+  for (uint32_t expert = 0; expert < num_experts_; ++expert) {
+    const size_t first = pieces_.size();
+    for (const ExpertTensor& expected :
+         ExpertTensors(layout_, layer_idx, static_cast<int>(expert))) {
+      PICCHIO_ASSIGN_OR_RETURN(const TensorEntry* found, FindTensor(*directory_, expected, false));
+      pieces_.push_back({.tensor = found, .tensor_bytes = found->bytes, .part = expected.part});
+    }
+    for (Piece bias : biases) {
+      bias.tensor_offset = expert * bias.tensor_bytes;
+      pieces_.push_back(bias);
+    }
+    pieces_per_expert_ = pieces_.size() - first;
+  }
+  return Status::Ok();
+}
+
+std::span<const ContainerRecords::Piece> ContainerRecords::PiecesOf(uint32_t layer,
+                                                                    uint32_t expert) const {
+  return std::span(pieces_).subspan(first_piece_[layer] + expert * pieces_per_expert_,
+                                    pieces_per_expert_);
+}
+
+Status ContainerRecords::Read(uint32_t layer, uint32_t expert, std::span<std::byte> record) const {
+  PICCHIO_CHECK(record.size() == layout_.record_bytes);
+  uint64_t end = 0;
+  for (const Piece& piece : PiecesOf(layer, expert)) {
+    std::memset(record.data() + end, 0, piece.part.offset - end);
+    end = piece.part.offset + piece.part.bytes;
+    const auto into = record.subspan(piece.part.offset, piece.part.bytes);
+    if (!piece.widen) {
+      PICCHIO_RETURN_IF_ERROR(directory_->ReadAt(*piece.tensor, piece.tensor_offset, into));
+      continue;
+    }
+
+    std::vector<std::byte> narrow(piece.tensor_bytes);
+    PICCHIO_RETURN_IF_ERROR(directory_->ReadAt(*piece.tensor, piece.tensor_offset, narrow));
+    WidenToF32(Dtype::kBf16, narrow,
+               {reinterpret_cast<float*>(into.data()), into.size() / sizeof(float)});
+  }
+  return Status::Ok();
+}
+
+void ContainerRecords::WillNeed(uint32_t layer, uint32_t expert) const {
+  for (const Piece& piece : PiecesOf(layer, expert)) {
+    directory_->WillNeed(*piece.tensor, piece.tensor_offset, piece.tensor_bytes);
+  }
+}
+
+void ContainerRecords::DropCache(uint32_t layer, uint32_t expert) const {
+  for (const Piece& piece : PiecesOf(layer, expert)) {
+    directory_->DropCache(*piece.tensor, piece.tensor_offset, piece.tensor_bytes);
+  }
+}
+
+std::string ContainerRecords::Describe(uint32_t layer, uint32_t expert, uint64_t offset) const {
+  for (const Piece& piece : PiecesOf(layer, expert)) {
+    if (offset < piece.part.offset || offset - piece.part.offset >= piece.part.bytes) continue;
+    const uint64_t byte = (offset - piece.part.offset) / (piece.widen ? 2 : 1);
+    return fmt::format("byte {} of tensor {}", piece.tensor_offset + byte,
+                       Quoted(piece.tensor->name));
+  }
+  return fmt::format("byte {} of the record, between its parts", offset);
+}
+
+}  // namespace picchio

@@ -1,0 +1,90 @@
+#include "apps/verify/repair_store.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "apps/model_folder.h"
+#include "apps/pack/container_records.h"
+#include "apps/pack/record_check.h"
+#include "apps/verify/check_store.h"
+#include "base/aligned_buffer.h"
+#include "base/units.h"
+
+namespace picchio {
+namespace {
+
+Path FolderOf(const Path& file) { return file.has_parent_path() ? file.parent_path() : Path("."); }
+
+// Writes one record anew, with its padding. `buffer` has the padded record's size.
+Status RepairRecord(const FlatIndex& index, const ContainerRecords& container, RecordPlace place,
+                    std::span<std::byte> buffer, File& file) {
+  const FlatEntry& entry = *index.Find(place.layer, place.expert);
+  PICCHIO_RETURN_IF_ERROR(container.Read(place.layer, place.expert, buffer.first(entry.bytes)));
+  const auto padding = buffer.subspan(entry.bytes);
+  std::fill(padding.begin(), padding.end(), std::byte{0});
+  if (const Status status = CheckRecord(index, place, buffer); !status.ok()) {
+    return Error(Code::kCorrupt,
+                 "the safetensors files have other bytes than the store was packed from ({}): run "
+                 "picchio verify on the model, and pack it again",
+                 status.message());
+  }
+  PICCHIO_RETURN_IF_ERROR(file.WriteAt(entry.offset, buffer));
+  PICCHIO_RETURN_IF_ERROR(file.Sync());
+  file.DropCache(entry.offset, entry.padded_bytes);
+  PICCHIO_RETURN_IF_ERROR(file.ReadAt(entry.offset, buffer));
+  return CheckRecord(index, place, buffer);
+}
+
+}  // namespace
+
+Result<RepairReport> RepairStore(const Path& store, const Path& model_folder, int num_threads,
+                                 const std::atomic<bool>& stop) {
+  const Result<FolderLock> lock = FolderLock::Take(FolderOf(store));
+  if (!lock && lock.error().code() == Code::kUnavailable) {
+    return Error(Code::kUnavailable, "another picchio is writing to {}: wait for it",
+                 PathText(FolderOf(store)));
+  }
+  PICCHIO_RETURN_IF_ERROR(lock.status());
+  auto checked = CheckStore(store, num_threads, stop);
+  if (!checked && checked.error().code() == Code::kCorrupt) {
+    return Error(Code::kCorrupt, "{}; only records can be repaired: run picchio pack",
+                 checked.error().message());
+  }
+  PICCHIO_RETURN_IF_ERROR(checked.status());
+  RepairReport report{.num_records = checked->index.superblock().num_entries};
+  if (!checked->dense_fault.ok()) return checked->dense_fault.WithContext(PathText(store));
+  if (checked->faults.empty()) return report;
+
+  PICCHIO_ASSIGN_OR_RETURN(const ModelFolder model, OpenModelFolder(model_folder));
+  if (!HasExpertContainers(model.manifest)) {
+    return Error(Code::kUnsupported,
+                 "{} cannot be repaired: {} has no experts as safetensors; convert the checkpoint "
+                 "again",
+                 PathText(store), PathText(model_folder));
+  }
+  // The hashes of the records say more than a listing would.
+  PICCHIO_RETURN_IF_ERROR(CheckFlatModel(checked->index, FlatModelOf(model),
+                                         /*trust_unlisted=*/true, PathText(store)));
+  PICCHIO_ASSIGN_OR_RETURN(
+      const ContainerRecords container,
+      ContainerRecords::Open(model.tensors, checked->index.layout(), model.config));
+  PICCHIO_ASSIGN_OR_RETURN(File file, File::OpenForWrite(store));
+  PICCHIO_ASSIGN_OR_RETURN(
+      AlignedBuffer buffer,
+      AlignedBuffer::Allocate(checked->index.padded_record_bytes(), kMinFlatBlock));
+  Status failure;
+  for (const StoreFault& fault : checked->faults) {
+    if (stop.load()) return Status(Code::kCancelled, "stopped");
+    Status status = RepairRecord(checked->index, container, fault.place, buffer.bytes(), file);
+    if (status.ok()) {
+      ++report.num_repaired;
+    } else if (failure.ok()) {
+      failure = status.WithContext(PathText(store));
+    }
+  }
+  PICCHIO_RETURN_IF_ERROR(failure);
+  return report;
+}
+
+}  // namespace picchio

@@ -1,0 +1,25 @@
+// `picchio verify --repair`: damaged records of a store, written anew from the safetensors files.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/file.h"
+#include "base/status.h"
+
+namespace picchio {
+
+struct RepairReport {
+  uint64_t num_records = 0;   // That the store has.
+  uint64_t num_repaired = 0;  // Of them.
+};
+
+// Checks the store and writes each damaged record in its place, where the model's safetensors files
+// give the bytes whose hash the index has; then reads it back from the disk. Superblock and index
+// are never written: where they are wrong there is no telling what the records should be, and the
+// store must be packed again. A repair that is killed leaves a record that is still damaged, for
+// the next one. Fails where a record could not be repaired, after all others were.
+Result<RepairReport> RepairStore(const Path& store, const Path& model_folder, int num_threads,
+                                 const std::atomic<bool>& stop);
+
+}  // namespace picchio
