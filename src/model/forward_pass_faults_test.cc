@@ -1,4 +1,7 @@
 // What the forward pass refuses, and how a run ends whose numbers are none.
+#include <cmath>
+#include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -108,6 +111,39 @@ TEST(ForwardPass, HiddenStateOverflowIsNamed) {
   const SequenceInput input{&kv, tokens, LogitsWanted::kAll};
   EXPECT_THAT(engine.pass->Step({&input, 1}, [](const LogitsRow&) { return Status::Ok(); }),
               Fails(Code::kCorrupt, "layer 0: the hidden state at position 0 is not finite"));
+}
+
+// A record with bytes that no conversion writes, whichever part they are in: the run stops and says
+// which record it was.
+TEST(ForwardPass, AnExpertThatIsNotFiniteIsNamed) {
+  const Fixture fixture = Fixture::Open(TestData("fixtures/gpt_oss_tiny"));
+  const auto prompt = fixture.Golden<int32_t>("p24.ids");
+  const auto router_ids = fixture.Golden<int32_t>("p24.orig.router_ids");
+  const size_t k = fixture.config.experts_per_token;
+  const int32_t chosen = router_ids[1 * prompt.size() * k];  // Layer 1, the first token's first.
+  const auto fails = [&](PayloadKind kind, RecordPart ExpertRecordLayout::*part, auto element) {
+    ExpertRecords experts = MakeRecords(fixture, kind, kind == PayloadKind::kMxfp4);
+    std::vector<std::byte>& record = experts.records.at({1, chosen});
+    std::memcpy(record.data() + (experts.layout.*part).offset, &element, sizeof(element));
+    for (const Compute compute : {Compute::kInt8, Compute::kF32}) {
+      const TestEngine engine = TestEngine::Make(fixture, experts, {.compute = compute});
+      KvCache kv = engine.NewKv(24);
+      const SequenceInput input{&kv, std::span(prompt).first(1)};
+      EXPECT_THAT(engine.pass->Step({&input, 1}, [](const LogitsRow&) { return Status::Ok(); }),
+                  Fails(Code::kCorrupt,
+                        fmt::format("layer 1 expert {}: what it yields is not finite", chosen)));
+      EXPECT_EQ(kv.length(), 0u);
+    }
+  };
+  // The first row of gate_up is a gate, whose infinity the clamp would have made a number.
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  fails(PayloadKind::kInt4, &ExpertRecordLayout::gate_up_scales, -kInfinity);
+  fails(PayloadKind::kInt4, &ExpertRecordLayout::gate_up_scales, std::nanf(""));
+  fails(PayloadKind::kInt4, &ExpertRecordLayout::down_scales, kInfinity);
+  fails(PayloadKind::kMxfp4, &ExpertRecordLayout::gate_up_scales, uint8_t{255});
+  fails(PayloadKind::kMxfp4, &ExpertRecordLayout::down_scales, uint8_t{255});
+  fails(PayloadKind::kMxfp4, &ExpertRecordLayout::gate_up_bias, kInfinity);
+  fails(PayloadKind::kMxfp4, &ExpertRecordLayout::down_bias, -kInfinity);
 }
 
 }  // namespace

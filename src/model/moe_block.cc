@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <iterator>
 
 #include "kernels/router.h"
 
@@ -106,7 +107,7 @@ Status MoeBlock::Run(StepContext& step, uint32_t layer, const LayerWeights& weig
                      ExpertCache& cache, float* x) {
   pieces_.clear();
   batch_rows_ = 0;
-  experts_finite_ = true;
+  not_finite_ = kNone;
   step.Norm(x, weights.post_attention_norm, normed_);
   PICCHIO_RETURN_IF_ERROR(Route(step, layer, weights));
   Assign(step);
@@ -124,10 +125,10 @@ Status MoeBlock::Run(StepContext& step, uint32_t layer, const LayerWeights& weig
     for (const ExpertCache::Ready& expert : *ready) AddPieces(step, weights, expert);
     ComputeBatch(step);
   }
-  if (!experts_finite_) {
-    return Error(Code::kCorrupt, "layer {}: an expert's output is not finite", layer);
-  }
   AddUp(step, layer, x);
+  if (const uint32_t expert = not_finite_; expert != kNone) {
+    return Error(Code::kCorrupt, "layer {} expert {}: what it yields is not finite", layer, expert);
+  }
   return Status::Ok();
 }
 
@@ -186,6 +187,7 @@ void MoeBlock::AddPieces(StepContext& step, const LayerWeights& weights,
   const auto index = static_cast<size_t>(ready.index);
   const auto expert = static_cast<size_t>(experts_[index]);
   Piece piece;
+  piece.expert = static_cast<uint32_t>(expert);
   piece.gate_up = MatrixOf(layout_.kind, ready.record, layout_.gate_up, layout_.gate_up_scales,
                            2 * intermediate_size_, hidden_size_);
   piece.down = MatrixOf(layout_.kind, ready.record, layout_.down, layout_.down_scales, hidden_size_,
@@ -258,7 +260,10 @@ void MoeBlock::ComputeBatch(StepContext& step) {
     for (size_t row = begin; row < end; ++row) {
       const float* gate_up = gate_up_ + row * 2 * intermediate_size_;
       // A clamp would make an infinity look like a number.
-      if (!step.kernels.all_finite(gate_up, 2 * intermediate_size_)) experts_finite_ = false;
+      if (!step.kernels.all_finite(gate_up, 2 * intermediate_size_)) {
+        const auto after = std::ranges::upper_bound(pieces_, row, {}, &Piece::first_batch_row);
+        NoteNotFinite(std::prev(after)->expert);
+      }
       float* out = activated_ + row * intermediate_size_;
       if (step.config.clamped_swiglu) {
         step.kernels.swiglu_clamped(gate_up, intermediate_size_,
@@ -298,12 +303,23 @@ void MoeBlock::ComputeBatch(StepContext& step) {
   batch_rows_ = 0;
 }
 
+void MoeBlock::NoteNotFinite(uint32_t expert) {
+  uint32_t lowest = not_finite_;
+  while (expert < lowest && !not_finite_.compare_exchange_weak(lowest, expert)) {
+  }
+}
+
 void MoeBlock::AddUp(StepContext& step, uint32_t layer, float* x) {
   if (step.observer != nullptr) observed_.resize(step.num_rows * hidden_size_);
   step.ForRows([&](size_t begin, size_t end, int) {
     for (size_t row = begin; row < end; ++row) {
       const uint32_t* slots = slot_of_ + row * experts_per_token_;
       const float* weights = weights_ + row * experts_per_token_;
+      for (size_t rank = 0; rank < experts_per_token_; ++rank) {
+        if (!step.kernels.all_finite(outputs_ + slots[rank] * hidden_size_, hidden_size_)) {
+          NoteNotFinite(ids_[row * experts_per_token_ + rank]);
+        }
+      }
       float* y = outputs_ + slots[0] * hidden_size_;
       step.kernels.scale(weights[0], y, hidden_size_, y);
       for (size_t rank = 1; rank < experts_per_token_; ++rank) {

@@ -26,7 +26,8 @@ class MoeBlock {
            size_t max_rows, Carver& carver);
 
   // x: [num_rows, hidden_size], the residual stream; what the experts yield is added to it. Fails
-  // as the cache's reads do, or with kCorrupt where a router logit is not finite.
+  // as the cache's reads do, or with kCorrupt where a router logit or an expert's output is not
+  // finite, naming the layer and the (lowest such) expert.
   Status Run(StepContext& step, uint32_t layer, const LayerWeights& weights, ExpertCache& cache,
              float* x);
 
@@ -41,6 +42,7 @@ class MoeBlock {
   };
   // Some of an expert's rows, as they are computed together with others'.
   struct Piece {
+    uint32_t expert;
     WeightMatrix gate_up;
     WeightMatrix down;
     const float* gate_up_bias;
@@ -58,6 +60,8 @@ class MoeBlock {
   F32Rows InputRows(const Piece& piece);
   QuantizedRows QuantizedInputRows(const Piece& piece);
   void AddUp(StepContext& step, uint32_t layer, float* x);
+  // Any thread.
+  void NoteNotFinite(uint32_t expert);
 
   const ExpertRecordLayout layout_;
   const size_t num_experts_;
@@ -91,7 +95,9 @@ class MoeBlock {
   std::vector<Product> products_;
   std::vector<float> observed_;
   std::chrono::nanoseconds storage_wait_{0};
-  std::atomic<bool> experts_finite_ = true;  // Of this layer, so far.
+  // The lowest expert of this layer that has yielded what is not finite; kNone so far.
+  static constexpr uint32_t kNone = UINT32_MAX;
+  std::atomic<uint32_t> not_finite_ = kNone;
 };
 
 }  // namespace picchio
