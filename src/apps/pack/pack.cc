@@ -82,10 +82,9 @@ class Packer {
                    PathText(file_.path()), head.size());
     }
     Progress progress("reading back", records_.size() * index_.padded_record_bytes());
-    const Status status =
-        ForEachRun(num_threads, [&](size_t run, size_t, std::span<std::byte> buffer) {
-          return CheckRun(run, buffer, progress);
-        });
+    Status status = ForEachRun(num_threads, [&](size_t run, size_t, std::span<std::byte> buffer) {
+      return CheckRun(run, buffer, progress);
+    });
     if (status.code() != Code::kCorrupt) return status;
     return status.WithContext(PathText(file_.path()) + " does not read back as it was written");
   }
