@@ -26,9 +26,9 @@ class Journal {
     QuantError error;
   };
 
-  // Opens or creates the journal at `path` and locks it; kUnavailable if another process has it. The
-  // folder has a lock of its own, which some file systems do not know.
-  // A journal of another fingerprint is started afresh: what it speaks of is of no use here.
+  // Opens or creates the journal at `path` and locks it; kUnavailable if another process has it.
+  // The folder has a lock of its own, which some file systems do not know. A journal of another
+  // fingerprint is started afresh: what it speaks of is of no use here.
   static Result<Journal> Open(const Path& path, std::string_view fingerprint);
 
   Journal(Journal&&) = default;
