@@ -330,33 +330,43 @@ TEST(Cli, CtrlCStopsCleanly) {
   EXPECT_FALSE(FileExists(folder / "ids"));
 }
 
-// The report then says so, and so does the exit code: files that were asked for are not there.
-TEST(Cli, CtrlCUnderJsonStopsCleanlyToo) {
-  TemporaryFolder folder;
-  std::filesystem::create_directory(folder / "made");
-  const Path report_file = folder / "report";
+// `picchio run` in a process of its own, sent SIGINT once its logits file is open under its
+// temporary name: from then on the signal ends the text alone. Returns the status that the process
+// ended with.
+int InterruptRunUnderJson(const Path& logits_folder, const Path& report_file) {
   const pid_t child = fork();
-  ASSERT_GE(child, 0);
   if (child == 0) {
     if (std::freopen(report_file.c_str(), "w", stdout) == nullptr) _exit(127);
     const std::string program = BuildFile("picchio").string();
     const std::string model = DemoModel().string();
-    const std::string logits = (folder / "made" / "logits.npy").string();
+    const std::string logits = (logits_folder / "logits.npy").string();
     execl(program.c_str(), "picchio", "run", model.c_str(), "-p", "Once upon a time", "--compute",
           "f32", "-t", "1", "--ignore-eos", "--json", "--logits-out", logits.c_str(),
           static_cast<char*>(nullptr));
     _exit(127);
   }
-  // From when the file is open under its temporary name, the signal ends the text alone.
-  for (int i = 0; i < 60000 && std::filesystem::is_empty(folder / "made"); ++i) usleep(1000);
-  ASSERT_EQ(kill(child, SIGINT), 0);
+  for (int i = 0; i < 60000 && std::filesystem::is_empty(logits_folder); ++i) usleep(1000);
   int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 1);
-  ASSERT_OK_AND_ASSIGN(const Json report, ParseJson(ReadAll(report_file), "run"));
-  EXPECT_EQ(report["finish_reason"], "cancelled");
-  EXPECT_TRUE(std::filesystem::is_empty(folder / "made"));
+  if (child > 0 && (kill(child, SIGINT) != 0 || waitpid(child, &status, 0) != child)) return -1;
+  return status;
+}
+
+// The report then says so, and so does the exit code: files that were asked for are not there.
+TEST(Cli, CtrlCUnderJsonStopsCleanlyToo) {
+  // On a busy machine the text may have ended before the signal came: then another one.
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    TemporaryFolder folder;
+    std::filesystem::create_directory(folder / "made");
+    const int status = InterruptRunUnderJson(folder / "made", folder / "report");
+    ASSERT_TRUE(WIFEXITED(status)) << status;
+    ASSERT_OK_AND_ASSIGN(const Json report, ParseJson(ReadAll(folder / "report"), "run"));
+    if (WEXITSTATUS(status) == 0 && report["finish_reason"] == "context") continue;
+    EXPECT_EQ(WEXITSTATUS(status), 1);
+    EXPECT_EQ(report["finish_reason"], "cancelled");
+    EXPECT_TRUE(std::filesystem::is_empty(folder / "made"));
+    return;
+  }
+  FAIL() << "no run was still going when the signal came";
 }
 
 TEST(Cli, LostOutputIsAFailure) {
