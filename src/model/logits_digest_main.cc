@@ -56,6 +56,7 @@ bool Report(const Fixture& fixture, const std::string& name, PayloadKind kind, C
 }  // namespace
 }  // namespace picchio
 
+// NOLINTNEXTLINE(bugprone-exception-escape): it would end the test, as it should.
 int main(int argc, char** argv) {
   using namespace picchio;  // NOLINT(google-build-using-namespace): a program's main.
   if (argc < 2) {
