@@ -1,17 +1,13 @@
-// The `picchio` command: reads the command line, runs the sub-command, turns its Status into words
-// and an exit code (0 done, 1 failed, 2 wrong usage).
+// The `picchio` command: what every command needs, and which commands there are.
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
-#include <string>
 
 #include "apps/commands/command.h"
-#include "apps/standard_output.h"
 
 namespace {
 
@@ -35,39 +31,25 @@ void OpenStandardDescriptors() {
 }
 
 int RunCommandLine(int argc, char** argv) {
-  CLI::App app("Runs Mixture-of-Experts language models that are larger than memory.", "picchio");
-  app.set_version_flag("--version", "picchio " PICCHIO_VERSION);
-  app.require_subcommand(1);
-  // As in every shell tool: of a flag that is given twice the last one counts.
-  app.option_defaults()->take_last();
-  app.footer(
+  picchio::CommandLine line("picchio",
+                            "Runs Mixture-of-Experts language models that are larger than memory.",
+                            "picchio " PICCHIO_VERSION);
+  picchio::Command& commands = line.commands();
+  commands.Footer(
       "Examples:\n"
       "  picchio convert ~/Qwen3-30B-A3B ~/models/qwen3-30b\n"
       "  picchio verify ~/models/qwen3-30b\n"
       "  picchio run ~/models/qwen3-30b -p \"Once upon a time\"\n\n"
       "picchio COMMAND --help tells about one command.");
-  picchio::Invocation invocation;
-  picchio::AddConvertCommand(app, invocation);
-  picchio::AddPackCommand(app, invocation);
-  picchio::AddVerifyCommand(app, invocation);
-  picchio::AddDiffCommand(app, invocation);
-  picchio::AddInspectCommand(app, invocation);
-  picchio::AddRunCommand(app, invocation);
-  picchio::AddPerplexityCommand(app, invocation);
-  picchio::AddTokenizeCommand(app, invocation);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : 2;
-  }
-  const std::string command = app.get_subcommands().front()->get_name();
-  picchio::Status status = invocation.run();
-  // What could not be written was not done.
-  if (status.ok()) status = picchio::FlushStandardOutput();
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "picchio %s: %s\n", command.c_str(), status.message().c_str());
-  return 1;
+  picchio::AddConvertCommand(commands);
+  picchio::AddPackCommand(commands);
+  picchio::AddVerifyCommand(commands);
+  picchio::AddDiffCommand(commands);
+  picchio::AddInspectCommand(commands);
+  picchio::AddRunCommand(commands);
+  picchio::AddPerplexityCommand(commands);
+  picchio::AddTokenizeCommand(commands);
+  return line.Run(argc, argv);
 }
 
 }  // namespace

@@ -1,29 +1,17 @@
-// How a sub-command of `picchio` is made: it adds itself, its flags and its examples to the parser
-// and leaves a function that does the work.
+// The commands of `picchio`: each adds its name, flags and examples and what it does.
 #pragma once
 
-#include <functional>
-
-#include "base/status.h"
-
-namespace CLI {
-class App;
-}
+#include "apps/commands/command_line.h"
 
 namespace picchio {
 
-// What to run once the command line has been read; set by the sub-command that was named.
-struct Invocation {
-  std::function<Status()> run;
-};
-
-void AddConvertCommand(CLI::App& app, Invocation& invocation);
-void AddDiffCommand(CLI::App& app, Invocation& invocation);
-void AddPackCommand(CLI::App& app, Invocation& invocation);
-void AddVerifyCommand(CLI::App& app, Invocation& invocation);
-void AddInspectCommand(CLI::App& app, Invocation& invocation);
-void AddPerplexityCommand(CLI::App& app, Invocation& invocation);
-void AddRunCommand(CLI::App& app, Invocation& invocation);
-void AddTokenizeCommand(CLI::App& app, Invocation& invocation);
+void AddConvertCommand(Command& commands);
+void AddDiffCommand(Command& commands);
+void AddPackCommand(Command& commands);
+void AddVerifyCommand(Command& commands);
+void AddInspectCommand(Command& commands);
+void AddPerplexityCommand(Command& commands);
+void AddRunCommand(Command& commands);
+void AddTokenizeCommand(Command& commands);
 
 }  // namespace picchio

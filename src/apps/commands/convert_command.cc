@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -102,42 +101,42 @@ Status Run(const ConvertFlags& flags) {
 
 }  // namespace
 
-void AddConvertCommand(CLI::App& app, Invocation& invocation) {
+void AddConvertCommand(Command& commands) {
   auto flags = std::make_shared<ConvertFlags>();
-  CLI::App* command = app.add_subcommand("convert", "Convert a Hugging Face checkpoint to a model");
-  command->add_option("HF_DIR", flags->checkpoint, "Folder of the checkpoint")->required();
-  command->add_option("OUT_DIR", flags->model, "Folder to make the model in")->required();
+  Command command = commands.Sub("convert", "Convert a Hugging Face checkpoint to a model");
+  command.Option("HF_DIR", flags->checkpoint, "Folder of the checkpoint").Required();
+  command.Option("OUT_DIR", flags->model, "Folder to make the model in").Required();
   command
-      ->add_option("--experts", flags->experts,
-                   "How experts are kept: int4, mxfp4 (as published) or bf16 (exact); by default "
-                   "MXFP4 stays as it is and everything else becomes int4")
-      ->check(CLI::IsMember({"int4", "mxfp4", "bf16"}));
+      .Option("--experts", flags->experts,
+              "How experts are kept: int4, mxfp4 (as published) or bf16 (exact); by default "
+              "MXFP4 stays as it is and everything else becomes int4")
+      .OneOf({"int4", "mxfp4", "bf16"});
   command
-      ->add_option("--dense", flags->dense,
-                   "Attention and dense layers: bf16 (exact) or int8 (half the memory)")
-      ->check(CLI::IsMember({"bf16", "int8"}))
-      ->capture_default_str();
-  command->add_option("--head", flags->head, "Embedding and head: int8 or bf16 (exact)")
-      ->check(CLI::IsMember({"int8", "bf16"}))
-      ->capture_default_str();
+      .Option("--dense", flags->dense,
+              "Attention and dense layers: bf16 (exact) or int8 (half the memory)")
+      .OneOf({"bf16", "int8"})
+      .ShowDefault();
+  command.Option("--head", flags->head, "Embedding and head: int8 or bf16 (exact)")
+      .OneOf({"int8", "bf16"})
+      .ShowDefault();
   command
-      ->add_option("--quantizer", flags->quantizer,
-                   "How INT4 scales are chosen: mse (smallest squared error) or absmax")
-      ->check(CLI::IsMember({"mse", "absmax"}))
-      ->capture_default_str();
-  command->add_flag("--keep-safetensors", flags->keep_safetensors,
-                    "Write the experts as safetensors too, beside the store: picchio pack and "
-                    "picchio verify --repair read them, and a run falls back on them");
-  command->add_option("-t,--threads", flags->threads, "Threads (default: all CPUs)")
-      ->check(WholeNumberFrom(1, 256));
-  command->add_flag("--json", flags->json, "Report as JSON");
-  command->footer(
+      .Option("--quantizer", flags->quantizer,
+              "How INT4 scales are chosen: mse (smallest squared error) or absmax")
+      .OneOf({"mse", "absmax"})
+      .ShowDefault();
+  command.Switch("--keep-safetensors", flags->keep_safetensors,
+                 "Write the experts as safetensors too, beside the store: picchio pack and "
+                 "picchio verify --repair read them, and a run falls back on them");
+  command.Option("-t,--threads", flags->threads, "Threads (default: all CPUs)")
+      .Check(WholeNumberFrom(1, 256));
+  command.Switch("--json", flags->json, "Report as JSON");
+  command.Footer(
       "A conversion that was stopped or killed goes on where it was when run again.\n\n"
       "Examples:\n"
       "  picchio convert ~/Qwen3-30B-A3B ~/models/qwen3-30b\n"
       "  picchio convert ~/gpt-oss-120b ~/models/gpt-oss-120b --dense int8\n"
       "  picchio convert ~/Qwen3-30B-A3B ~/models/exact --experts bf16 --head bf16");
-  command->callback([flags, &invocation] { invocation.run = [flags] { return Run(*flags); }; });
+  command.Run([flags] { return Run(*flags); });
 }
 
 }  // namespace picchio

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -49,21 +48,20 @@ Status Run(const DiffFlags& flags) {
 
 }  // namespace
 
-void AddDiffCommand(CLI::App& app, Invocation& invocation) {
+void AddDiffCommand(Command& commands) {
   auto flags = std::make_shared<DiffFlags>();
-  CLI::App* command =
-      app.add_subcommand("diff", "Compare a store with the model that it was packed from");
-  command->add_option("STORE", flags->store, "The store")->required();
-  command->add_option("MODEL", flags->model, "Folder of the model")->required();
-  command->add_option("-t,--threads", flags->threads, "Threads (default: all CPUs)")
-      ->check(CLI::Range(1, 256));
-  command->add_flag("--json", flags->json, "Report as JSON");
-  command->footer(
+  Command command = commands.Sub("diff", "Compare a store with the model that it was packed from");
+  command.Option("STORE", flags->store, "The store").Required();
+  command.Option("MODEL", flags->model, "Folder of the model").Required();
+  command.Option("-t,--threads", flags->threads, "Threads (default: all CPUs)")
+      .Check(WholeNumberFrom(1, 256));
+  command.Switch("--json", flags->json, "Report as JSON");
+  command.Footer(
       "Compares every byte of the store's records with the model's safetensors files. Exit code 1\n"
       "and the first difference where there is one.\n\n"
       "Example:\n"
       "  picchio diff /fast/qwen3.picchioflat ~/models/qwen3-30b");
-  command->callback([flags, &invocation] { invocation.run = [flags] { return Run(*flags); }; });
+  command.Run([flags] { return Run(*flags); });
 }
 
 }  // namespace picchio

@@ -1,6 +1,5 @@
 #include "apps/commands/engine_flags.h"
 
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -48,45 +47,45 @@ std::optional<uint64_t> CacheBytes(const std::string& text) {
 
 }  // namespace
 
-void EngineFlags::AddTo(CLI::App& command) {
-  command.add_option("MODEL,-m,--model", model, "Folder of the model")->required();
-  command.add_option("-c,--ctx", context, "Positions of the context (default: up to 8192)")
-      ->check(WholeNumberFrom(1, 1 << 26));
-  command.add_option("-t,--threads", threads, "Compute threads (default: all CPUs)")
-      ->check(WholeNumberFrom(1, 1024));
+void EngineFlags::AddTo(Command& command) {
+  command.Option("MODEL,-m,--model", model, "Folder of the model").Required();
+  command.Option("-c,--ctx", context, "Positions of the context (default: up to 8192)")
+      .Check(WholeNumberFrom(1, 1 << 26));
+  command.Option("-t,--threads", threads, "Compute threads (default: all CPUs)")
+      .Check(WholeNumberFrom(1, 1024));
   command
-      .add_option("--cache-gb", cache_gb,
-                  "Memory for the expert cache in GiB, or auto: what is free, but for a reserve")
-      ->check(NumberFrom(1e-6, 1e6, "auto"))
-      ->capture_default_str();
-  command.add_option("--ecap", slots_per_layer, "Expert cache as records per MoE layer instead")
-      ->check(WholeNumberFrom(1, 1 << 20));
+      .Option("--cache-gb", cache_gb,
+              "Memory for the expert cache in GiB, or auto: what is free, but for a reserve")
+      .Check(NumberFrom(1e-6, 1e6, "auto"))
+      .ShowDefault();
+  command.Option("--ecap", slots_per_layer, "Expert cache as records per MoE layer instead")
+      .Check(WholeNumberFrom(1, 1 << 20));
   command
-      .add_option("--prefill-span", prefill_span,
-                  "Positions of a prompt that go through a layer together")
-      ->check(WholeNumberFrom(1, 1 << 16))
-      ->capture_default_str();
+      .Option("--prefill-span", prefill_span,
+              "Positions of a prompt that go through a layer together")
+      .Check(WholeNumberFrom(1, 1 << 16))
+      .ShowDefault();
   command
-      .add_option("--compute", compute,
-                  "Activations of the quantised products: int8, or f32 (slow, for comparisons)")
-      ->check(CLI::IsMember({"int8", "f32"}))
-      ->capture_default_str();
-  flat_option_ = command.add_option(
+      .Option("--compute", compute,
+              "Activations of the quantised products: int8, or f32 (slow, for comparisons)")
+      .OneOf({"int8", "f32"})
+      .ShowDefault();
+  flat_flag_ = command.Option(
       "--flat", flat,
       "Aligned store to read experts from, 0: none (default: MODEL/experts.picchioflat)");
-  flat_option_->check(NotEmpty());
-  flat_verify_option_ =
-      command.add_flag("--flat-verify,!--no-flat-verify", flat_verify,
-                       "Check the SHA-256 of each of the store's records as it is loaded");
-  command.add_flag("--flat-trust", flat_trust,
-                   "Take a store of version 2 that the model's manifest does not list");
+  flat_flag_.Check(NotEmpty());
+  flat_verify_flag_ =
+      command.Switch("--flat-verify,!--no-flat-verify", flat_verify,
+                     "Check the SHA-256 of each of the store's records as it is loaded");
+  command.Switch("--flat-trust", flat_trust,
+                 "Take a store of version 2 that the model's manifest does not list");
 }
 
 Result<StorageOptions> EngineFlags::Storage() const {
   StorageOptions options;
   PICCHIO_ASSIGN_OR_RETURN(options.num_io_threads,
                            EnvironmentNumber("IO_THREADS", options.num_io_threads, 1024));
-  const bool said = flat_option_ != nullptr && flat_option_->count() > 0;
+  const bool said = flat_flag_.given();
   const char* environment = std::getenv("FLAT");
   const std::string store = said ? flat : environment == nullptr ? "" : environment;
   if (store == "0") {
@@ -95,7 +94,7 @@ Result<StorageOptions> EngineFlags::Storage() const {
     options.flat = Path(store);
   }
   PICCHIO_ASSIGN_OR_RETURN(const bool environment_verify, EnvironmentSwitch("FLAT_VERIFY"));
-  const bool verify_said = flat_verify_option_ != nullptr && flat_verify_option_->count() > 0;
+  const bool verify_said = flat_verify_flag_.given();
   options.flat_verify = verify_said ? flat_verify : environment_verify;
   options.flat_trust = flat_trust;
   return options;

@@ -3,13 +3,9 @@
 
 #include <string>
 
+#include "apps/commands/command_line.h"
 #include "apps/run/engine.h"
 #include "base/status.h"
-
-namespace CLI {
-class App;
-class Option;
-}  // namespace CLI
 
 namespace picchio {
 
@@ -25,7 +21,7 @@ struct EngineFlags {
   bool flat_verify = false;
   bool flat_trust = false;
 
-  void AddTo(CLI::App& command);
+  void AddTo(Command& command);
   // Flags first, then the environment (OMP_NUM_THREADS, ECAP, IO_THREADS, FLAT, FLAT_VERIFY), then
   // what is usual. What the engine has to say goes to standard error.
   Result<EngineOptions> Options() const;
@@ -33,8 +29,8 @@ struct EngineFlags {
  private:
   Result<StorageOptions> Storage() const;
 
-  CLI::Option* flat_option_ = nullptr;
-  CLI::Option* flat_verify_option_ = nullptr;
+  Flag flat_flag_;
+  Flag flat_verify_flag_;
 };
 
 }  // namespace picchio

@@ -1,6 +1,6 @@
-// Checks of numbers on the command line, for CLI11's check(): each returns what is wrong with the
-// word, or nothing. Stricter than CLI11's own: "nan" and numbers too large for their type are no
-// numbers, and "5x" is not 5.
+// Checks of numbers on the command line, each of which returns what is wrong with the
+// word, or nothing. Stricter than the parser's own: "nan" and numbers too large for their type are
+// no numbers, and "5x" is not 5.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -36,21 +35,22 @@ Status Run(const InspectFlags& flags) {
 
 }  // namespace
 
-void AddInspectCommand(CLI::App& app, Invocation& invocation) {
+void AddInspectCommand(Command& commands) {
   auto flags = std::make_shared<InspectFlags>();
-  CLI::App* command =
-      app.add_subcommand("inspect", "Show what a model is, what a token costs, what memory holds");
-  command->add_option("MODEL", flags->model, "Folder of the model, or a store")->required();
-  command->add_option("--memory", flags->memory_gib, "Memory sizes to look at, in GiB")
-      ->take_all()
-      ->check(NumberFrom(0.001, 1e6));
-  command->add_flag("--json", flags->json, "Report as JSON");
-  command->footer(
+  Command command =
+      commands.Sub("inspect", "Show what a model is, what a token costs, what memory holds");
+  command.Option("MODEL", flags->model, "Folder of the model, or a store").Required();
+  command
+      .Option("--memory", flags->memory_gib, "Memory sizes to look at, in GiB")
+
+      .Check(NumberFrom(0.001, 1e6));
+  command.Switch("--json", flags->json, "Report as JSON");
+  command.Footer(
       "Examples:\n"
       "  picchio inspect ~/models/qwen3-30b\n"
       "  picchio inspect ~/models/qwen3-30b/experts.picchioflat\n"
       "  picchio inspect ~/models/qwen3-30b --memory 12 24 --json");
-  command->callback([flags, &invocation] { invocation.run = [flags] { return Run(*flags); }; });
+  command.Run([flags] { return Run(*flags); });
 }
 
 }  // namespace picchio

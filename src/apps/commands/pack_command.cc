@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -81,41 +80,40 @@ Status Run(const PackFlags& flags) {
 
 }  // namespace
 
-void AddPackCommand(CLI::App& app, Invocation& invocation) {
+void AddPackCommand(Command& commands) {
   auto flags = std::make_shared<PackFlags>();
-  CLI::App* command = app.add_subcommand(
+  Command command = commands.Sub(
       "pack", "Write a model's experts from its safetensors files into an aligned store");
-  command->add_option("MODEL,-m,--model", flags->model, "Folder of the model")->required();
-  command->add_option("-o,--output", flags->output,
-                      "The store (default: experts.picchioflat in the model's folder)");
+  command.Option("MODEL,-m,--model", flags->model, "Folder of the model").Required();
+  command.Option("-o,--output", flags->output,
+                 "The store (default: experts.picchioflat in the model's folder)");
   command
-      ->add_option("--layers", flags->layers,
-                   "Only the experts of the first N layers: a partial store, for tests")
-      ->envname("FLAT_LAYERS")
-      ->check(CLI::Range(1U, kMaxFlatLayers));
+      .Option("--layers", flags->layers,
+              "Only the experts of the first N layers: a partial store, for tests")
+      .Environment("FLAT_LAYERS")
+      .Check(WholeNumberFrom(1, kMaxFlatLayers));
   command
-      ->add_option("--format", flags->format,
-                   "v2, or v3 (a checksum at every load); by default v2 for INT4 experts, v3 for "
-                   "all others, which v2 cannot hold")
-      ->check(CLI::IsMember({"v2", "v3"}));
+      .Option("--format", flags->format,
+              "v2, or v3 (a checksum at every load); by default v2 for INT4 experts, v3 for "
+              "all others, which v2 cannot hold")
+      .OneOf({"v2", "v3"});
   command
-      ->add_option("--block-size", flags->block_size,
-                   "What records are aligned to: a power of two from 4096 to 1048576")
-      ->check(CLI::IsMember(
-          {4096U, 8192U, 16384U, 32768U, 65536U, 131072U, 262144U, 524288U, 1048576U}))
-      ->capture_default_str();
-  command->add_flag("--verify", flags->verify, "Read the store back and check every hash");
-  command->add_option("-t,--threads", flags->threads, "Threads that hash (default: all CPUs)")
-      ->check(CLI::Range(1, 256));
-  command->add_flag("--json", flags->json, "Report as JSON");
-  command->footer(
+      .Option("--block-size", flags->block_size,
+              "What records are aligned to: a power of two from 4096 to 1048576")
+      .OneOf({"4096", "8192", "16384", "32768", "65536", "131072", "262144", "524288", "1048576"})
+      .ShowDefault();
+  command.Switch("--verify", flags->verify, "Read the store back and check every hash");
+  command.Option("-t,--threads", flags->threads, "Threads that hash (default: all CPUs)")
+      .Check(WholeNumberFrom(1, 256));
+  command.Switch("--json", flags->json, "Report as JSON");
+  command.Footer(
       "The store appears whole or not at all: until then the old one stays, and beside it the "
       "disk\n"
       "must hold the new one.\n\n"
       "Examples:\n"
       "  picchio pack ~/models/qwen3-30b\n"
       "  picchio pack ~/models/qwen3-30b -o /fast/qwen3.picchioflat --format v3 --verify");
-  command->callback([flags, &invocation] { invocation.run = [flags] { return Run(*flags); }; });
+  command.Run([flags] { return Run(*flags); });
 }
 
 }  // namespace picchio

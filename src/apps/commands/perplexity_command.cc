@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <optional>
@@ -62,20 +61,20 @@ Status Run(const PerplexityFlags& flags) {
 
 }  // namespace
 
-void AddPerplexityCommand(CLI::App& app, Invocation& invocation) {
+void AddPerplexityCommand(Command& commands) {
   auto flags = std::make_shared<PerplexityFlags>();
-  CLI::App* command = app.add_subcommand("perplexity", "Measure how well a model predicts a text");
-  flags->engine.AddTo(*command);
-  command->add_option("FILE", flags->file, "The text")->required();
-  command->add_flag("--ids", flags->ids, "FILE holds token ids");
-  command->add_flag("--json", flags->json, "Report as JSON");
-  command->footer(
+  Command command = commands.Sub("perplexity", "Measure how well a model predicts a text");
+  flags->engine.AddTo(command);
+  command.Option("FILE", flags->file, "The text").Required();
+  command.Switch("--ids", flags->ids, "FILE holds token ids");
+  command.Switch("--json", flags->json, "Report as JSON");
+  command.Footer(
       "Each token but the first is scored once, in windows of the context that begin half a "
       "context\n"
       "apart.\n\n"
       "Example:\n"
       "  picchio perplexity ~/models/qwen3-30b wiki.txt -c 2048");
-  command->callback([flags, &invocation] { invocation.run = [flags] { return Run(*flags); }; });
+  command.Run([flags] { return Run(*flags); });
 }
 
 }  // namespace picchio

@@ -1,6 +1,5 @@
 #include <sys/random.h>
 
-#include <CLI/CLI.hpp>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -43,11 +42,11 @@ struct RunFlags {
   std::string logits_out;
   std::string ids_out;
   // Which sampling flags were given: the others take the model's own values.
-  CLI::Option* temperature = nullptr;
-  CLI::Option* top_k = nullptr;
-  CLI::Option* top_p = nullptr;
-  CLI::Option* min_p = nullptr;
-  CLI::Option* repeat_penalty = nullptr;
+  Flag temperature;
+  Flag top_k;
+  Flag top_p;
+  Flag min_p;
+  Flag repeat_penalty;
 };
 
 // "ID:BIAS", "ID+BIAS" or "ID-BIAS", as "15043+1.5" or "151645:-inf".
@@ -101,13 +100,13 @@ Status CheckOutputs(const RunFlags& flags) {
 Result<SamplingParams> SamplingOf(const RunFlags& flags, const GenerationConfig& model) {
   SamplingParams params = flags.sampling;
   const bool greedy = model.do_sample.has_value() && !*model.do_sample;
-  if (flags.temperature->count() == 0) {
+  if (!flags.temperature.given()) {
     params.temperature = greedy ? 0 : model.temperature.value_or(params.temperature);
   }
-  if (flags.top_k->count() == 0) params.top_k = model.top_k.value_or(0);
-  if (flags.top_p->count() == 0) params.top_p = model.top_p.value_or(params.top_p);
-  if (flags.min_p->count() == 0) params.min_p = model.min_p.value_or(params.min_p);
-  if (flags.repeat_penalty->count() == 0) {
+  if (!flags.top_k.given()) params.top_k = model.top_k.value_or(0);
+  if (!flags.top_p.given()) params.top_p = model.top_p.value_or(params.top_p);
+  if (!flags.min_p.given()) params.min_p = model.min_p.value_or(params.min_p);
+  if (!flags.repeat_penalty.given()) {
     params.repeat_penalty = model.repetition_penalty.value_or(params.repeat_penalty);
   }
   if (flags.seed == "-1") {
@@ -212,67 +211,67 @@ Status Run(const RunFlags& flags) {
 
 }  // namespace
 
-void AddRunCommand(CLI::App& app, Invocation& invocation) {
+void AddRunCommand(Command& commands) {
   auto flags = std::make_shared<RunFlags>();
-  CLI::App* command = app.add_subcommand("run", "Generate text from a prompt");
-  flags->engine.AddTo(*command);
-  CLI::Option* text = command->add_option("-p,--prompt", flags->prompt_text, "The prompt");
-  CLI::Option* file =
-      command->add_option("-f,--prompt-file", flags->prompt.text_file, "File that holds the prompt")
-          ->excludes(text)
-          ->check(NotEmpty());
-  command->add_option("--ids", flags->prompt.ids_file, "File that holds the prompt as token ids")
-      ->excludes(text)
-      ->excludes(file)
-      ->check(NotEmpty());
+  Command command = commands.Sub("run", "Generate text from a prompt");
+  flags->engine.AddTo(command);
+  Flag text = command.Option("-p,--prompt", flags->prompt_text, "The prompt");
+  Flag file =
+      command.Option("-f,--prompt-file", flags->prompt.text_file, "File that holds the prompt")
+          .Excludes(text)
+          .Check(NotEmpty());
+  command.Option("--ids", flags->prompt.ids_file, "File that holds the prompt as token ids")
+      .Excludes(text)
+      .Excludes(file)
+      .Check(NotEmpty());
   command
-      ->add_option("-n,--predict", flags->max_tokens,
-                   "Tokens to generate (default, or -1: until the model ends or the context is "
-                   "full)")
-      ->check(WholeNumberFrom(-1, int64_t{1} << 40));
-  command->add_flag("--ignore-eos", flags->ignore_eos, "Go on when the model ends its text");
+      .Option("-n,--predict", flags->max_tokens,
+              "Tokens to generate (default, or -1: until the model ends or the context is "
+              "full)")
+      .Check(WholeNumberFrom(-1, int64_t{1} << 40));
+  command.Switch("--ignore-eos", flags->ignore_eos, "Go on when the model ends its text");
   SamplingParams& sampling = flags->sampling;
   flags->temperature =
-      command
-          ->add_option("--temp", sampling.temperature, "Temperature; 0 takes the likeliest token")
-          ->check(NumberFrom(0, 1e6));
-  flags->top_k = command->add_option("--top-k", sampling.top_k, "Only the K likeliest; 0: all")
-                     ->check(WholeNumberFrom(0, int64_t{1} << 40));
+      command.Option("--temp", sampling.temperature, "Temperature; 0 takes the likeliest token")
+          .Check(NumberFrom(0, 1e6));
+  flags->top_k = command.Option("--top-k", sampling.top_k, "Only the K likeliest; 0: all")
+                     .Check(WholeNumberFrom(0, int64_t{1} << 40));
   flags->top_p =
-      command->add_option("--top-p", sampling.top_p, "Only the likeliest that make up this much")
-          ->check(NumberFrom(0, 1));
+      command.Option("--top-p", sampling.top_p, "Only the likeliest that make up this much")
+          .Check(NumberFrom(0, 1));
   flags->min_p = command
-                     ->add_option("--min-p", sampling.min_p,
-                                  "Only those at least this likely, relative to the likeliest")
-                     ->check(NumberFrom(0, 1));
+                     .Option("--min-p", sampling.min_p,
+                             "Only those at least this likely, relative to the likeliest")
+                     .Check(NumberFrom(0, 1));
   flags->repeat_penalty = command
-                              ->add_option("--repeat-penalty", sampling.repeat_penalty,
-                                           "Divide the logits of tokens seen before; 1: off")
-                              ->check(NumberFrom(0.01, 100));
-  command->add_option("--logit-bias", flags->logit_bias, "ID:BIAS, added to a token's logit")
-      ->check([](const std::string& word) {
+                              .Option("--repeat-penalty", sampling.repeat_penalty,
+                                      "Divide the logits of tokens seen before; 1: off")
+                              .Check(NumberFrom(0.01, 100));
+  command.Option("--logit-bias", flags->logit_bias, "ID:BIAS, added to a token's logit")
+      .Check([](const std::string& word) {
         const Result<LogitBias> bias = ParseBias(word);
         return bias ? std::string() : bias.error().message();
       })
-      ->take_all()
-      ->allow_extra_args(false);
+
+      .OneValueEach();
   command
-      ->add_option("-s,--seed", flags->seed,
-                   "The same seed gives the same text; -1 chooses one and says which")
-      ->check(Seed())
-      ->capture_default_str();
-  command->add_option("--stop", flags->stop, "End before this text; may be given several times")
-      ->take_all()
-      ->allow_extra_args(false);
-  command->add_flag("--json", flags->json, "Report as JSON, text included");
-  command->add_flag("--stats", flags->stats, "Say where time and bytes went");
+      .Option("-s,--seed", flags->seed,
+              "The same seed gives the same text; -1 chooses one and says which")
+      .Check(Seed())
+      .ShowDefault();
   command
-      ->add_option("--logits-out", flags->logits_out,
-                   "Write the logits behind every position to this .npy file")
-      ->check(NotEmpty());
-  command->add_option("--ids-out", flags->ids_out, "Write the generated ids to this file")
-      ->check(NotEmpty());
-  command->footer(
+      .Option("--stop", flags->stop, "End before this text; may be given several times")
+
+      .OneValueEach();
+  command.Switch("--json", flags->json, "Report as JSON, text included");
+  command.Switch("--stats", flags->stats, "Say where time and bytes went");
+  command
+      .Option("--logits-out", flags->logits_out,
+              "Write the logits behind every position to this .npy file")
+      .Check(NotEmpty());
+  command.Option("--ids-out", flags->ids_out, "Write the generated ids to this file")
+      .Check(NotEmpty());
+  command.Footer(
       "Without -p, -f and --ids the prompt is read from standard input. Sampling flags that are "
       "not\n"
       "given take the values that the model's generation_config.json recommends. Ctrl-C ends the "
@@ -282,9 +281,9 @@ void AddRunCommand(CLI::App& app, Invocation& invocation) {
       "  picchio run ~/models/qwen3-30b -p \"Once upon a time\" -n 200\n"
       "  picchio run ~/models/qwen3-30b -f prompt.txt --temp 0 --stats\n"
       "  picchio run ~/models/gpt-oss-20b --cache-gb 8 --stop \"\\n\\n\" < prompt.txt");
-  command->callback([flags, text, &invocation] {
-    if (text->count() > 0) flags->prompt.text = flags->prompt_text;
-    invocation.run = [flags] { return Run(*flags); };
+  command.Run([flags, text] {
+    if (text.given()) flags->prompt.text = flags->prompt_text;
+    return Run(*flags);
   });
 }
 

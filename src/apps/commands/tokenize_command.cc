@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -75,27 +74,25 @@ Status Run(const TokenizeFlags& flags, bool text_given) {
 
 }  // namespace
 
-void AddTokenizeCommand(CLI::App& app, Invocation& invocation) {
+void AddTokenizeCommand(Command& commands) {
   auto flags = std::make_shared<TokenizeFlags>();
-  CLI::App* command = app.add_subcommand("tokenize", "Show the token ids and pieces of a text");
-  command->add_option("MODEL", flags->model, "Folder of a model or checkpoint, or a tokenizer.json")
-      ->required();
-  CLI::Option* text = command->add_option("-p,--prompt", flags->text, "The text");
-  command->add_option("-f,--file", flags->file, "File that holds the text")
-      ->excludes(text)
-      ->check(NotEmpty());
-  command->add_flag("--as-text", flags->as_text,
-                    "Take control tokens in the text as the characters they are written with");
-  command->add_flag("--ids", flags->ids_only, "Ids only, one a line (what run --ids reads)");
-  command->add_flag("--json", flags->json, "Ids as JSON");
-  command->footer(
+  Command command = commands.Sub("tokenize", "Show the token ids and pieces of a text");
+  command.Option("MODEL", flags->model, "Folder of a model or checkpoint, or a tokenizer.json")
+      .Required();
+  Flag text = command.Option("-p,--prompt", flags->text, "The text");
+  command.Option("-f,--file", flags->file, "File that holds the text")
+      .Excludes(text)
+      .Check(NotEmpty());
+  command.Switch("--as-text", flags->as_text,
+                 "Take control tokens in the text as the characters they are written with");
+  command.Switch("--ids", flags->ids_only, "Ids only, one a line (what run --ids reads)");
+  command.Switch("--json", flags->json, "Ids as JSON");
+  command.Footer(
       "Without -p and -f the text is read from standard input.\n\n"
       "Examples:\n"
       "  picchio tokenize ~/models/qwen3-30b -p \"Hello, world\"\n"
       "  picchio tokenize ~/models/qwen3-30b --ids < prompt.txt > prompt.ids");
-  command->callback([flags, text, &invocation] {
-    invocation.run = [flags, text] { return Run(*flags, text->count() > 0); };
-  });
+  command.Run([flags, text] { return Run(*flags, text.given()); });
 }
 
 }  // namespace picchio

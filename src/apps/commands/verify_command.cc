@@ -1,4 +1,3 @@
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -139,25 +138,24 @@ Status Run(const VerifyFlags& flags) {
 
 }  // namespace
 
-void AddVerifyCommand(CLI::App& app, Invocation& invocation) {
+void AddVerifyCommand(Command& commands) {
   auto flags = std::make_shared<VerifyFlags>();
-  CLI::App* command = app.add_subcommand("verify", "Prove that a model is whole, to the last bit");
-  command->add_option("MODEL", flags->path, "Folder of the model, or a store")->required();
-  command->add_flag(
-      "--repair", flags->repair,
-      "First rewrite damaged records of the store from the model's safetensors files");
-  command->add_option("--model", flags->model,
-                      "With --repair of a store: the model (default: the folder it is in)");
-  command->add_option("-t,--threads", flags->threads, "Threads (default: all CPUs)")
-      ->check(WholeNumberFrom(1, 256));
-  command->add_flag("--json", flags->json, "Report as JSON");
-  command->footer(
+  Command command = commands.Sub("verify", "Prove that a model is whole, to the last bit");
+  command.Option("MODEL", flags->path, "Folder of the model, or a store").Required();
+  command.Switch("--repair", flags->repair,
+                 "First rewrite damaged records of the store from the model's safetensors files");
+  command.Option("--model", flags->model,
+                 "With --repair of a store: the model (default: the folder it is in)");
+  command.Option("-t,--threads", flags->threads, "Threads (default: all CPUs)")
+      .Check(WholeNumberFrom(1, 256));
+  command.Switch("--json", flags->json, "Report as JSON");
+  command.Footer(
       "Reads every byte and compares it with the manifest. Exit code 1 and the first fault where\n"
       "something differs. Files that the manifest does not list are named, and no fault.\n\n"
       "Examples:\n"
       "  picchio verify ~/models/qwen3-30b\n"
       "  picchio verify /fast/qwen3.picchioflat --repair --model ~/models/qwen3-30b");
-  command->callback([flags, &invocation] { invocation.run = [flags] { return Run(*flags); }; });
+  command.Run([flags] { return Run(*flags); });
 }
 
 }  // namespace picchio
