@@ -291,7 +291,6 @@ void ReadGptOss(FieldReader& fields, ModelConfig& config) {
   config.router_bias = true;
   config.norm_topk_prob = true;
   config.expert_bias = true;
-  config.interleaved_gate_up = true;
   config.clamped_swiglu = true;
   config.checkpoint_experts_mxfp4 = true;
   config.attention_bias = fields.FlagOr(true, "attention_bias");

@@ -59,12 +59,10 @@ struct ModelConfig {
   // alone.
   bool norm_topk_prob = false;
   bool router_bias = false;
-  // Experts. Interleaved: even rows of gate_up are gate, odd ones up; else all gate rows, then all
-  // up.
   bool expert_bias = false;
-  bool interleaved_gate_up = false;
   // Clamped SwiGLU of gpt-oss: gate = min(gate, limit), up = clamp(up, -limit, limit),
-  // gate * sigmoid(1.702 * gate) * (up + 1). Without it: gate * sigmoid(gate) * up.
+  // gate * sigmoid(1.702 * gate) * (up + 1), where even rows of gate_up are gate and odd ones up.
+  // Without it: gate * sigmoid(gate) * up, all gate rows first and then all up.
   bool clamped_swiglu = false;
   double swiglu_limit = 0;
 
