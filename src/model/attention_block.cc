@@ -6,6 +6,15 @@
 
 namespace picchio {
 
+size_t QueryHeadsTogether(size_t num_pairs, size_t group, int num_threads) {
+  for (size_t parts = 1; parts < group; ++parts) {
+    if (group % parts == 0 && num_pairs * parts >= static_cast<size_t>(num_threads)) {
+      return group / parts;
+    }
+  }
+  return 1;
+}
+
 AttentionBlock::AttentionBlock(const ModelConfig& config, size_t max_rows, int num_threads,
                                Carver& carver) {
   const size_t group = config.num_attention_heads / config.num_key_value_heads;
@@ -90,19 +99,19 @@ void AttentionBlock::Attend(StepContext& step, uint32_t layer, const LayerWeight
   const uint32_t window = config.layers[layer].sliding_window;
   const float scale = AttentionScale(d);
 
-  const auto attend = [&](size_t row, size_t kv_head, int thread_idx) {
+  const auto attend = [&](size_t row, size_t first_head, size_t num_heads, int thread_idx) {
     const uint32_t position = step.PositionOf(row);
+    const auto kv_head = static_cast<uint32_t>(first_head / group);
     AttentionTask task;
-    task.q = q_ + row * config.query_size() + kv_head * group * d;
-    task.num_heads = group;
+    task.q = q_ + row * config.query_size() + first_head * d;
+    task.num_heads = num_heads;
     task.head_dim = d;
     task.first_position = window != 0 && position >= window ? position - window + 1 : 0;
     task.position = position;
     task.scale = scale;
-    task.sinks = weights.sinks == nullptr ? nullptr : weights.sinks + kv_head * group;
-    task.kv =
-        step.sequences[step.sequence_of_row[row]].kv->View(layer, static_cast<uint32_t>(kv_head));
-    task.out = attended_ + row * config.query_size() + kv_head * group * d;
+    task.sinks = weights.sinks == nullptr ? nullptr : weights.sinks + first_head;
+    task.kv = step.sequences[step.sequence_of_row[row]].kv->View(layer, kv_head);
+    task.out = attended_ + row * config.query_size() + first_head * d;
     step.kernels.attention(task, scratch_ + static_cast<size_t>(thread_idx) * scratch_floats_);
   };
 
@@ -125,11 +134,13 @@ void AttentionBlock::Attend(StepContext& step, uint32_t layer, const LayerWeight
     if (round_.empty()) return;
     // Head by head, so that threads near each other in the loop share keys and values.
     const size_t n = round_.size();
-    step.pool.ParallelFor(n * config.num_key_value_heads,
+    const size_t together =
+        QueryHeadsTogether(n * config.num_key_value_heads, group, step.pool.num_threads());
+    step.pool.ParallelFor(n * (config.num_attention_heads / together),
                           std::max<size_t>(1, std::min<size_t>(8, n / 8)),
                           [&](size_t begin, size_t end, int thread_idx) {
                             for (size_t i = begin; i < end; ++i)
-                              attend(round_[i % n], i / n, thread_idx);
+                              attend(round_[i % n], i / n * together, together, thread_idx);
                           });
     done += longest;
   }

@@ -1,6 +1,7 @@
 // The attention half of a block.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -9,6 +10,11 @@
 #include "model/step_context.h"
 
 namespace picchio {
+
+// How many of the `group` query heads that share a key/value head go through the cache together:
+// all of them where so many pairs of rows and key/value heads occupy `num_threads`; the largest
+// equal part of them that does where they do not, as in decoding a single sequence; at least one.
+size_t QueryHeadsTogether(size_t num_pairs, size_t group, int num_threads);
 
 // x -> norm -> q, k, v -> (q/k norm) -> rotation -> cache -> attention -> o. One thread at a time.
 class AttentionBlock {

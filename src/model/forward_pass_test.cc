@@ -100,6 +100,11 @@ TEST_P(SameBits, AnyNumberOfThreads) {
     options.threads = threads;
     EXPECT_EQ(Run(Engine(options), kTokens, kTokens), Reference()) << threads << " threads";
   }
+  // Token by token, with more threads than key/value heads: query heads are taken apart.
+  ASSERT_LT(fixture_.config.num_key_value_heads, 4u);
+  TestEngine::Options many = Options();
+  many.threads = 4;
+  EXPECT_EQ(Run(Engine(many), kTokens, 1), Reference());
 }
 
 TEST_P(SameBits, AnySpan) {
