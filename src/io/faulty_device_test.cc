@@ -14,7 +14,7 @@ class FaultyDeviceTest : public testing::Test {
  protected:
   void SetUp() override { WriteAll(folder_ / "file", std::string(4096, 'a')); }
 
-  void Open(const DeviceFaultPlan& plan) {
+  void Open(const FaultPlan& plan) {
     const std::vector<Path> paths = {folder_ / "file"};
     queue_.reset();
     device_ = std::make_unique<FaultyDevice>(BufferedDevice::Open(paths, {}).value(), plan);
