@@ -9,24 +9,30 @@ namespace picchio {
 
 double Perplexity::value() const { return std::exp(nats_per_token); }
 
-Result<Perplexity> MeasurePerplexity(Session& session, std::span<const int32_t> ids,
-                                     const RunHooks& hooks) {
+Status CheckScorable(std::span<const int32_t> ids, uint32_t vocab_size, uint32_t context) {
   if (ids.size() < 2) {
     return Error(Code::kInvalidArgument,
                  "the text has {} tokens, expected at least 2: the first is not predicted",
                  ids.size());
   }
-  if (session.context() < 2) {
+  if (context < 2) {
     return Error(Code::kInvalidArgument, "the context is {}, expected at least 2 to score a text",
-                 session.context());
+                 context);
   }
   // The model checks what it is fed, but an id is scored before it is fed, or never is.
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] >= 0 && ids[i] < session.vocab_size()) continue;
+    if (ids[i] >= 0 && static_cast<uint32_t>(ids[i]) < vocab_size) continue;
     return Error(Code::kInvalidArgument,
                  "the text's id at position {} is {}, but the model's ids are 0 to {}", i, ids[i],
-                 session.vocab_size() - 1);
+                 vocab_size - 1);
   }
+  return Status::Ok();
+}
+
+Result<Perplexity> MeasurePerplexity(Session& session, std::span<const int32_t> ids,
+                                     const RunHooks& hooks) {
+  PICCHIO_RETURN_IF_ERROR(
+      CheckScorable(ids, static_cast<uint32_t>(session.vocab_size()), session.context()));
   const std::vector<ScoredWindow> windows = WindowsOver(ids.size(), session.context());
   size_t total_positions = 0;
   for (const ScoredWindow& window : windows) total_positions += window.end - window.begin;

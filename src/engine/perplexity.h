@@ -18,11 +18,14 @@ struct Perplexity {
   double value() const;  // exp(nats_per_token)
 };
 
+// Whether a text of these ids can be scored: kInvalidArgument for fewer than two tokens, ids that
+// the model does not know or a context of one token.
+Status CheckScorable(std::span<const int32_t> ids, uint32_t vocab_size, uint32_t context);
+
 // Scores each token of the text but the first, once, in windows of the session's context that start
 // half a context apart (token_scores.h): a text that fits the context is scored in one piece. Uses
-// up what the session held. Of the hooks, on_progress and cancel count. Fails with kInvalidArgument
-// for fewer than two tokens, ids that the model does not know or a context of one token; as
-// ForwardPass::Step does; with kCancelled.
+// up what the session held. Of the hooks, on_progress and cancel count. Fails as CheckScorable and
+// ForwardPass::Step do; with kCancelled.
 Result<Perplexity> MeasurePerplexity(Session& session, std::span<const int32_t> ids,
                                      const RunHooks& hooks);
 

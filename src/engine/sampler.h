@@ -23,6 +23,12 @@ class Sampler {
   // be fewer than the model has rows. Fails as Validate does.
   static Result<Sampler> Create(SamplingParams params, int32_t vocabulary_size);
 
+  // Bytes that one takes at most, when every token of the vocabulary has been seen.
+  static uint64_t BytesFor(uint64_t vocabulary_size) {
+    constexpr uint64_t kSeenBytes = 40;  // A node of 32, as malloc rounds it up, and its bucket.
+    return vocabulary_size * (sizeof(Candidate) + kSeenBytes);
+  }
+
   // Notes tokens of the prompt, which the repeat penalty counts, or a token that was generated,
   // which all three penalties count.
   void NotePrompt(std::span<const int32_t> ids);

@@ -23,7 +23,14 @@ double PromptProgress::fraction() const {
 Result<Session> Session::Create(ForwardPass& forward, const ExpertCache& experts,
                                 uint32_t context) {
   PICCHIO_ASSIGN_OR_RETURN(KvCache kv, KvCache::Create(forward.model().config, context));
-  return Session(forward, experts, std::move(kv));
+  Session session(forward, experts, std::move(kv));
+  session.held_ids_.reserve(context);
+  return session;
+}
+
+uint64_t Session::BufferBytes(const ModelConfig& config) {
+  const uint64_t ids = 2 * uint64_t{config.max_position_embeddings} * sizeof(int32_t);
+  return ids + config.vocab_size * sizeof(float) + Sampler::BytesFor(config.vocab_size);
 }
 
 int32_t Session::vocab_size() const {

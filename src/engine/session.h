@@ -55,6 +55,10 @@ class Session {
   // KvCache::Create does.
   static Result<Session> Create(ForwardPass& forward, const ExpertCache& experts, uint32_t context);
 
+  // Bytes that a session and a generation in it take beside the KV cache, at most: a row of logits,
+  // what the sampler ranks, the ids of the longest context.
+  static uint64_t BufferBytes(const ModelConfig& config);
+
   uint32_t context() const { return kv_.context(); }
   int32_t vocab_size() const;
 

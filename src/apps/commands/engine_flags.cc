@@ -62,9 +62,8 @@ void EngineFlags::AddTo(Command& command) {
       .Check(WholeNumberFrom(1, 1 << 20));
   command
       .Option("--prefill-span", prefill_span,
-              "Positions of a prompt that go through a layer together")
-      .Check(WholeNumberFrom(1, 1 << 16))
-      .ShowDefault();
+              "Positions of a prompt that go through a layer together (default: up to 4096)")
+      .Check(WholeNumberFrom(1, 1 << 16));
   command
       .Option("--compute", compute,
               "Activations of the quantised products: int8, or f32 (slow, for comparisons)")
@@ -116,7 +115,7 @@ Result<EngineOptions> EngineFlags::Options() const {
   options.notice = [](std::string_view said) {
     std::fprintf(stderr, "note: %.*s\n", static_cast<int>(said.size()), said.data());
   };
-  options.prefill_span = static_cast<size_t>(prefill_span);
+  if (prefill_span > 0) options.memory.prefill_span = static_cast<uint32_t>(prefill_span);
   options.compute = compute == "f32" ? Compute::kF32 : Compute::kInt8;
   return options;
 }

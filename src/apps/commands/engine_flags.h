@@ -15,7 +15,7 @@ struct EngineFlags {
   int threads = 0;
   std::string cache_gb = "auto";
   int slots_per_layer = 0;
-  int prefill_span = 512;
+  int prefill_span = 0;
   std::string compute = "int8";
   std::string flat;
   bool flat_verify = false;

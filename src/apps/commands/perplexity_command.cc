@@ -26,12 +26,16 @@ struct PerplexityFlags {
 
 Status Run(const PerplexityFlags& flags) {
   PICCHIO_ASSIGN_OR_RETURN(const EngineOptions options, flags.engine.Options());
-  PICCHIO_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
-                           Engine::Open(flags.engine.model, options));
-  PrintNotes(*engine);
+  PICCHIO_ASSIGN_OR_RETURN(std::unique_ptr<EngineSetup> setup,
+                           EngineSetup::Open(flags.engine.model, options));
   PromptSource source;
   (flags.ids ? source.ids_file : source.text_file) = flags.file;
-  PICCHIO_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, ReadPrompt(source, engine->tokenizer()));
+  PICCHIO_ASSIGN_OR_RETURN(const std::vector<int32_t> ids, ReadPrompt(source, setup->tokenizer()));
+  PICCHIO_ASSIGN_OR_RETURN(const MemoryPlan plan, setup->Plan(static_cast<uint32_t>(ids.size())));
+  PICCHIO_RETURN_IF_ERROR(CheckScorable(ids, setup->config().vocab_size, plan.context));
+  PICCHIO_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                           Engine::Load(std::move(setup), plan));
+  PrintNotes(*engine);
   PICCHIO_ASSIGN_OR_RETURN(Session session, engine->NewSession());
 
   RunHooks hooks;

@@ -131,21 +131,27 @@ std::string IdsText(std::span<const int32_t> ids) {
 Status Run(const RunFlags& flags) {
   PICCHIO_RETURN_IF_ERROR(CheckOutputs(flags));
   PICCHIO_ASSIGN_OR_RETURN(const EngineOptions options, flags.engine.Options());
-  PICCHIO_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
-                           Engine::Open(flags.engine.model, options));
-  const Tokenizer* tokenizer = engine->tokenizer();
+  PICCHIO_ASSIGN_OR_RETURN(std::unique_ptr<EngineSetup> setup,
+                           EngineSetup::Open(flags.engine.model, options));
+  const Tokenizer* tokenizer = setup->tokenizer();
   PICCHIO_ASSIGN_OR_RETURN(std::vector<int32_t> prompt, ReadPrompt(flags.prompt, tokenizer));
 
   GenerationOptions wanted;
-  PICCHIO_ASSIGN_OR_RETURN(wanted.sampling, SamplingOf(flags, engine->folder().generation));
+  PICCHIO_ASSIGN_OR_RETURN(wanted.sampling, SamplingOf(flags, setup->folder().generation));
   if (flags.max_tokens >= 0) wanted.max_tokens = static_cast<uint64_t>(flags.max_tokens);
-  if (!flags.ignore_eos) wanted.stop_ids = StopIds(engine->config(), engine->folder().generation);
+  if (!flags.ignore_eos) wanted.stop_ids = StopIds(setup->config(), setup->folder().generation);
   wanted.stop_strings = flags.stop;
   const size_t prompt_tokens = prompt.size();
-  PICCHIO_ASSIGN_OR_RETURN(Session session, engine->NewSession());
+  PICCHIO_ASSIGN_OR_RETURN(const MemoryPlan plan,
+                           setup->Plan(static_cast<uint32_t>(prompt_tokens)));
   PICCHIO_ASSIGN_OR_RETURN(Generation generation,
-                           Generation::Create(std::move(prompt), wanted, session.vocab_size(),
-                                              session.context(), tokenizer));
+                           Generation::Create(std::move(prompt), wanted,
+                                              static_cast<int32_t>(setup->config().vocab_size),
+                                              plan.context, tokenizer));
+  // What is wrong with the prompt has been said; from here on it takes time.
+  PICCHIO_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
+                           Engine::Load(std::move(setup), plan));
+  PICCHIO_ASSIGN_OR_RETURN(Session session, engine->NewSession());
   PrintNotes(*engine);
 
   RunHooks hooks;

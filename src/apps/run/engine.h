@@ -1,17 +1,12 @@
-// A model made ready to run: opened, sized against the memory there is, loaded.
+// A model made ready to run: its weights loaded, its cache and working memory allocated.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
-#include <string_view>
 
-#include "apps/model_folder.h"
-#include "apps/run/expert_storage.h"
+#include "apps/run/engine_setup.h"
 #include "base/status.h"
 #include "base/thread_pool.h"
 #include "engine/memory_plan.h"
@@ -23,55 +18,45 @@
 
 namespace picchio {
 
-struct EngineOptions {
-  MemoryWishes memory{};
-  int num_threads = 0;  // 0: all usable CPUs.
-  StorageOptions storage{};
-  size_t prefill_span = 512;
-  Compute compute = Compute::kInt8;
-  // Told, in a sentence each, what the user should know of the storage. May be empty.
-  std::function<void(std::string_view)> notice{};
-};
-
 // Owns everything that a run borrows. Owner thread of the forward pass only.
 class Engine {
  public:
-  // Refuses with the figures what does not fit into memory before allocating any of it.
+  // Takes over a setup and allocates what `plan` says, which the setup has made.
+  static Result<std::unique_ptr<Engine>> Load(std::unique_ptr<EngineSetup> setup,
+                                              const MemoryPlan& plan);
+  // Opens, plans for prompts of any length, and loads.
   static Result<std::unique_ptr<Engine>> Open(const Path& folder, const EngineOptions& options);
 
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  const ModelFolder& folder() const { return folder_; }
-  const ModelConfig& config() const { return folder_.config; }
+  const ModelConfig& config() const { return setup_->config(); }
   const MemoryPlan& memory() const { return memory_; }
   const ExpertCache& experts() const { return *experts_; }
   // The sources that experts are read from, in order of preference.
   std::span<const TierStats> tiers() const { return storage_->tier_stats(); }
   // Why the store is not among them; empty where it is, or where there is none.
-  const std::string& store_refusal() const { return store_refusal_; }
+  const std::string& store_refusal() const { return setup_->storage_.refusal; }
   ForwardPass& forward() { return *forward_; }
   int num_threads() const { return pool_->num_threads(); }
   // More than num_threads() where the system had no more to give.
-  int num_threads_wanted() const { return num_threads_wanted_; }
-  // Null where the model has no tokenizer.json.
-  const Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
+  int num_threads_wanted() const { return setup_->num_threads_; }
+  // Null where the model has no tokenizer.json. Stays where the setup had it.
+  const Tokenizer* tokenizer() const { return setup_->tokenizer(); }
 
   Result<Session> NewSession();
 
  private:
-  explicit Engine(ModelFolder folder) : folder_(std::move(folder)) {}
+  Engine(std::unique_ptr<EngineSetup> setup, const MemoryPlan& plan)
+      : setup_(std::move(setup)), memory_(plan) {}
 
-  ModelFolder folder_;
-  MemoryPlan memory_;
-  int num_threads_wanted_ = 0;
-  std::optional<Tokenizer> tokenizer_;
   // In the order in which each borrows from those before it.
+  std::unique_ptr<EngineSetup> setup_;  // Its source has gone to the cache.
+  MemoryPlan memory_;
   std::unique_ptr<ThreadPool> pool_;
   std::optional<Model> model_;
   std::unique_ptr<ExpertCache> experts_;
   const TieredExpertSource* storage_ = nullptr;  // The cache's.
-  std::string store_refusal_;
   std::unique_ptr<ForwardPass> forward_;
 };
 

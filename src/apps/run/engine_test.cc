@@ -36,7 +36,7 @@ class Opened {
   Opened(const EditableCheckpoint& checkpoint, const ConversionOptions& options) {
     checkpoint.Write(folder_ / "in");
     EXPECT_OK(Convert(folder_ / "in", folder_ / "out", options, 2, kGoOn));
-    auto engine = Engine::Open(folder_ / "out", {.num_threads = 2, .prefill_span = 8});
+    auto engine = Engine::Open(folder_ / "out", {.memory = {.prefill_span = 8}, .num_threads = 2});
     EXPECT_OK(engine);
     if (engine.has_value()) engine_ = std::move(*engine);
   }
@@ -88,6 +88,28 @@ TEST(Engine, TheLedgerCountsTheDenseWeightsAsTheyAreKept) {
       }
     }
   }
+}
+
+// What a prompt needs is known before anything is loaded, and stays where it is afterwards.
+TEST(Engine, ASetupAnswersForThePromptAndBecomesTheEngine) {
+  ASSERT_OK_AND_ASSIGN(
+      auto setup, EngineSetup::Open(TestData("../../models/demo"), {.memory = {.context = 64}}));
+  const Tokenizer* tokenizer = setup->tokenizer();
+  ASSERT_NE(tokenizer, nullptr);
+  ASSERT_OK_AND_ASSIGN(const std::vector<int32_t> ids,
+                       tokenizer->Encode("Once upon a time", SpecialTokens::kAsText));
+  ASSERT_OK_AND_ASSIGN(const MemoryPlan any, setup->Plan());
+  EXPECT_EQ(any.prefill_span, 64u);
+  ASSERT_OK_AND_ASSIGN(const MemoryPlan plan, setup->Plan(static_cast<uint32_t>(ids.size())));
+  EXPECT_EQ(plan.context, 64u);
+  EXPECT_EQ(plan.prefill_span, ids.size());
+  EXPECT_LT(plan.working_bytes, any.working_bytes);
+  ASSERT_OK_AND_ASSIGN(const auto engine, Engine::Load(std::move(setup), plan));
+  EXPECT_EQ(engine->tokenizer(), tokenizer);
+  EXPECT_EQ(engine->forward().options().max_rows, ids.size());
+  ASSERT_OK_AND_ASSIGN(Session session, engine->NewSession());
+  EXPECT_EQ(session.context(), 64u);
+  EXPECT_OK(session.Score(ids, 0, [](uint32_t, std::span<const float>) {}, {}));
 }
 
 TEST(Engine, RecordsMayHaveBiasesOfF32) {

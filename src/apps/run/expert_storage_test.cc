@@ -20,8 +20,8 @@ void ConvertFixture(const char* fixture, PayloadKind kind, const Path& folder) {
 // An engine, what it said, and its logits of some tokens.
 struct Ran {
   explicit Ran(const Path& folder, const StorageOptions& storage = {}) {
-    EngineOptions options{.num_threads = 2, .storage = storage, .prefill_span = 8};
-    options.memory.context = 64;
+    EngineOptions options{.num_threads = 2, .storage = storage};
+    options.memory = {.context = 64, .prefill_span = 8};
     options.notice = [this](std::string_view said) { notices.emplace_back(said); };
     auto opened = Engine::Open(folder, options);
     EXPECT_OK(opened);

@@ -123,6 +123,7 @@ Json StatsJson(const RunStats& stats, const Engine& engine) {
           {"storage", StorageJson(engine)},
           {"memory",
            {{"context", memory.context},
+            {"prefill_span", memory.prefill_span},
             {"slots", memory.num_slots},
             {"dense_bytes", memory.dense_bytes},
             {"working_bytes", memory.working_bytes},

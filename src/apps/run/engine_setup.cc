@@ -1,0 +1,69 @@
+#include "apps/run/engine_setup.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/memory_info.h"
+#include "base/thread_pool.h"
+#include "engine/session.h"
+#include "experts/slot_arena.h"
+#include "model/dense_weights.h"
+#include "model/forward_pass.h"
+#include "model/kv_cache.h"
+
+namespace picchio {
+namespace {
+
+Result<TensorDirectory> OpenDense(const ModelFolder& folder) {
+  std::vector<std::string> names;
+  for (const ManifestContainer& container : folder.manifest.containers) {
+    if (!IsExpertContainer(container.name)) names.push_back(container.name);
+  }
+  return TensorDirectory::OpenFiles(folder.path, names);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<EngineSetup>> EngineSetup::Open(const Path& path,
+                                                       const EngineOptions& options) {
+  PICCHIO_ASSIGN_OR_RETURN(ModelFolder folder, OpenModelFolder(path));
+  auto setup = std::unique_ptr<EngineSetup>(new EngineSetup(std::move(folder), options));
+  ModelFolder& model = setup->folder_;
+  if (model.tokenizer.has_value()) {
+    PICCHIO_ASSIGN_OR_RETURN(setup->tokenizer_,
+                             Tokenizer::Parse(*model.tokenizer, PathText(path / "tokenizer.json")));
+    PICCHIO_RETURN_IF_ERROR(setup->tokenizer_->CheckFitsVocabulary(model.config.vocab_size));
+    model.tokenizer.reset();  // Ten megabytes of text that nobody reads again.
+  }
+  setup->num_threads_ = options.num_threads > 0 ? options.num_threads : UsableCpus();
+  PICCHIO_ASSIGN_OR_RETURN(setup->storage_,
+                           OpenExpertStorage(model, options.storage, options.notice));
+  PICCHIO_ASSIGN_OR_RETURN(setup->dense_, OpenDense(model));
+  PICCHIO_ASSIGN_OR_RETURN(setup->dense_bytes_, DenseWeightBytes(*setup->dense_, model.config,
+                                                                 setup->dense_has_biases()));
+  return setup;
+}
+
+// Biases of the experts lie in their records, or else with the dense weights.
+bool EngineSetup::dense_has_biases() const {
+  return storage_.source->layout().down_bias.bytes == 0;
+}
+
+Result<MemoryPlan> EngineSetup::Plan(uint32_t longest_prompt) const {
+  const auto kv_bytes = [&](uint32_t context) { return KvCache::BytesFor(config(), context); };
+  const auto working_bytes = [&](uint32_t span) {
+    return ForwardPass::WorkingBytes(config(), storage_.source->layout(),
+                                     {.max_rows = span, .compute = options_.compute},
+                                     num_threads_) +
+           Session::BufferBytes(config());
+  };
+  MemoryWishes wishes = options_.memory;
+  wishes.longest_prompt = longest_prompt;
+  PICCHIO_ASSIGN_OR_RETURN(const MemoryInfo memory, ReadMemoryInfo());
+  return PlanMemory(
+      DemandOf(config(), dense_bytes_, SlotArena::StrideFor(storage_.source->slot_bytes())),
+      {.kv_bytes = kv_bytes, .working_bytes = working_bytes}, wishes, memory);
+}
+
+}  // namespace picchio

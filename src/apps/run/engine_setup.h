@@ -1,0 +1,64 @@
+// A model opened as far as a run can be checked and planned: everything but its weights.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "apps/model_folder.h"
+#include "apps/run/expert_storage.h"
+#include "base/status.h"
+#include "engine/memory_plan.h"
+#include "format/tensor_directory.h"
+#include "model/step_context.h"
+#include "tokenizer/tokenizer.h"
+
+namespace picchio {
+
+struct EngineOptions {
+  MemoryWishes memory{};
+  int num_threads = 0;  // 0: all usable CPUs.
+  StorageOptions storage{};
+  Compute compute = Compute::kInt8;
+  // Told, in a sentence each, what the user should know of the storage. May be empty.
+  std::function<void(std::string_view)> notice{};
+};
+
+// Opened within milliseconds and little memory, so that a prompt that cannot be run is refused
+// before anything else is waited for. Then the memory of the run is planned, and an Engine loads.
+class EngineSetup {
+ public:
+  static Result<std::unique_ptr<EngineSetup>> Open(const Path& folder,
+                                                   const EngineOptions& options);
+  EngineSetup(const EngineSetup&) = delete;
+  EngineSetup& operator=(const EngineSetup&) = delete;
+
+  const ModelFolder& folder() const { return folder_; }
+  const ModelConfig& config() const { return folder_.config; }
+  // Null where the model has no tokenizer.json.
+  const Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
+
+  // The ledger of a run whose prompts have at most so many tokens, for the memory that is free now.
+  // Refuses what does not fit with the figures.
+  Result<MemoryPlan> Plan(uint32_t longest_prompt = UINT32_MAX) const;
+
+ private:
+  friend class Engine;
+
+  EngineSetup(ModelFolder folder, const EngineOptions& options)
+      : folder_(std::move(folder)), options_(options) {}
+
+  bool dense_has_biases() const;
+
+  ModelFolder folder_;
+  EngineOptions options_;
+  int num_threads_ = 1;
+  std::optional<Tokenizer> tokenizer_;
+  ExpertStorage storage_;
+  std::optional<TensorDirectory> dense_;  // The files with what stays in memory.
+  uint64_t dense_bytes_ = 0;
+};
+
+}  // namespace picchio
