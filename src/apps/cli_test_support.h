@@ -1,0 +1,34 @@
+// The command as its users meet it: the built program, its output, its exit codes.
+#pragma once
+
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "support/test_support.h"
+
+namespace picchio {
+
+struct Outcome {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+};
+
+inline std::string Shell(const Path& path) { return "'" + path.string() + "'"; }
+
+// Runs `picchio ARGUMENTS` in a shell, with no standard input unless `arguments` says where from.
+inline Outcome Picchio(const std::string& arguments, const std::string& before = "") {
+  TemporaryFolder folder;
+  const std::string input = arguments.find('<') == std::string::npos ? " < /dev/null" : "";
+  const std::string command = before + " " + Shell(BuildFile("picchio")) + " " + arguments + input +
+                              " > " + Shell(folder / "out") + " 2> " + Shell(folder / "err");
+  const int status = std::system(command.c_str());
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128, ReadAll(folder / "out"),
+          ReadAll(folder / "err")};
+}
+
+inline Path DemoModel() { return TestData("../../models/demo"); }
+
+}  // namespace picchio
