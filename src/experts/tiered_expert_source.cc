@@ -39,7 +39,7 @@ std::string_view WithoutKey(std::string_view message, ExpertKey key) {
 }  // namespace
 
 Result<std::unique_ptr<TieredExpertSource>> TieredExpertSource::Create(
-    std::vector<std::unique_ptr<ExpertSource>> tiers, Notice notice) {
+    std::vector<std::unique_ptr<ExpertSource>> tiers, Notice notice, std::string remedy) {
   if (tiers.empty()) return Error(Code::kInvalidArgument, "no source of experts");
   for (const auto& tier : tiers) {
     if (SameLayout(tier->layout(), tiers[0]->layout())) continue;
@@ -48,13 +48,14 @@ Result<std::unique_ptr<TieredExpertSource>> TieredExpertSource::Create(
                  tier->layout().record_bytes);
   }
   return std::unique_ptr<TieredExpertSource>(
-      new TieredExpertSource(std::move(tiers), std::move(notice)));
+      new TieredExpertSource(std::move(tiers), std::move(notice), std::move(remedy)));
 }
 
 TieredExpertSource::TieredExpertSource(std::vector<std::unique_ptr<ExpertSource>> tiers,
-                                       Notice notice)
+                                       Notice notice, std::string remedy)
     : tiers_(std::move(tiers)),
       notice_(std::move(notice)),
+      remedy_(std::move(remedy)),
       name_(JoinNames(tiers_)),
       in_tier_(tiers_.size()) {
   for (const auto& tier : tiers_) stats_.push_back({.name = tier->name()});
@@ -170,12 +171,13 @@ bool TieredExpertSource::Settle(size_t tier, Completion& completion) {
       retries_.push_back(completion.tag);
       return false;
     }
+    std::string message = status.message();
     if (!read.failures.empty()) {
-      completion.status = Status(status.code(),
-                                 fmt::format("{}: no source could serve it: {}{}",
-                                             ToString(read.request.key), read.failures, said),
-                                 status.native_error());
+      message = fmt::format("{}: no source could serve it: {}{}", ToString(read.request.key),
+                            read.failures, said);
     }
+    if (!remedy_.empty()) message += "; " + remedy_;
+    completion.status = Status(status.code(), std::move(message), status.native_error());
   }
   reads_.erase(found);
   return true;

@@ -29,9 +29,10 @@ class TieredExpertSource final : public ExpertSource {
   // within Reap. May be empty.
   using Notice = std::function<void(std::string_view)>;
 
-  // Fails with kInvalidArgument where there is no tier or they deliver different records.
+  // `remedy` ends the message of a read that no tier could serve: what the user can do. May be
+  // empty. Fails with kInvalidArgument where there is no tier or they deliver different records.
   static Result<std::unique_ptr<TieredExpertSource>> Create(
-      std::vector<std::unique_ptr<ExpertSource>> tiers, Notice notice);
+      std::vector<std::unique_ptr<ExpertSource>> tiers, Notice notice, std::string remedy = {});
 
   std::span<const TierStats> tier_stats() const { return stats_; }
 
@@ -57,7 +58,8 @@ class TieredExpertSource final : public ExpertSource {
     std::string failures;  // What the tiers before said.
   };
 
-  TieredExpertSource(std::vector<std::unique_ptr<ExpertSource>> tiers, Notice notice);
+  TieredExpertSource(std::vector<std::unique_ptr<ExpertSource>> tiers, Notice notice,
+                     std::string remedy);
 
   // Submits what waits for room; writes completions of those that were cancelled to `out`.
   size_t SubmitRetries(std::span<Completion> out);
@@ -70,6 +72,7 @@ class TieredExpertSource final : public ExpertSource {
 
   const std::vector<std::unique_ptr<ExpertSource>> tiers_;
   const Notice notice_;
+  const std::string remedy_;
   const std::string name_;
   std::vector<TierStats> stats_;
   std::vector<size_t> in_tier_;               // Reads that each tier holds now.

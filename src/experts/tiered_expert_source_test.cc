@@ -71,6 +71,20 @@ TEST(TieredExpertSourceTest, TheLastErrorListsWhatEachTierSaid) {
   EXPECT_EQ(source->tier_stats()[2].failed, 1u);
 }
 
+TEST(TieredExpertSourceTest, WhereNoneCanServeTheRemedyEndsTheMessage) {
+  ASSERT_OK_AND_ASSIGN(const auto one, TieredExpertSource::Create(TiersOf(Failing(Code::kCorrupt)),
+                                                                  nullptr, "buy a new one"));
+  EXPECT_EQ(ReadOne(*one, {2, 1}).status.message(),
+            "layer 2 expert 1: injected fault (corrupt); buy a new one");
+  ASSERT_OK_AND_ASSIGN(const auto two,
+                       TieredExpertSource::Create(TiersOf(Failing(Code::kCorrupt), Memory(1)),
+                                                  nullptr, "buy a new one"));
+  EXPECT_EQ(ReadOne(*two, {2, 1}).status.message(),
+            "layer 2 expert 1: no source could serve it: injected fault (corrupt); then not in "
+            "memory; buy a new one");
+  EXPECT_OK(ReadOne(*two, {0, 1}).status);
+}
+
 TEST(TieredExpertSourceTest, ASingleTierSpeaksForItself) {
   ASSERT_OK_AND_ASSIGN(const auto source, TieredExpertSource::Create(TiersOf(Memory(1)), nullptr));
   EXPECT_EQ(ReadOne(*source, {2, 1}).status.message(), "layer 2 expert 1: not in memory");

@@ -48,18 +48,18 @@ Status Repair(const Path& store, const Path& model, int threads) {
 
 Status RunStore(const VerifyFlags& flags, int threads) {
   const Path store = flags.path;
+  const Path beside = store.has_parent_path() ? store.parent_path() : Path(".");
+  const Path model = flags.model.empty() ? beside : Path(flags.model);
   if (flags.repair) {
-    const Path beside = store.has_parent_path() ? store.parent_path() : Path(".");
-    const Path model = flags.model.empty() ? beside : Path(flags.model);
     if (Status status = Repair(store, model, threads); !status.ok()) return Report(flags, status);
   }
   const Result<CheckedStore> checked = CheckStore(store, threads, InterruptFlag());
-  if (!checked) return Report(flags, checked.error());
-  if (Status fault = FirstFault(*checked, PathText(store)); !fault.ok()) {
-    return Report(
-        flags, Status(fault.code(), fault.message() + ": run picchio verify --repair, or pack the "
-                                                      "model again"));
+  Status fault = checked ? FirstFault(*checked, PathText(store)) : checked.error();
+  if (fault.code() == Code::kCorrupt) {
+    fault = Status(fault.code(),
+                   fault.message() + "; " + StoreRemedy(store, model, checked.has_value()));
   }
+  if (!fault.ok()) return Report(flags, fault);
   const FlatSuperblock& superblock = checked->index.superblock();
   const double rate = Rate(checked->bytes, checked->seconds);
   if (flags.json) {

@@ -146,16 +146,6 @@ TEST(Pack, StoppedItLeavesWhatWasThere) {
 
 // --- Where the store is listed ---
 
-bool Accepted(const Path& model, const Path& store) {
-  const auto folder = OpenModelFolder(model);
-  EXPECT_OK(folder);
-  const auto file = File::OpenForRead(store);
-  EXPECT_OK(file);
-  const auto index = FlatIndex::Read(*file);
-  EXPECT_OK(index);
-  return CheckFlatModel(*index, FlatModelOf(*folder), false, "store").ok();
-}
-
 TEST(Pack, AStoreElsewhereIsTakenAndTheOneInTheFolderStays) {
   TemporaryFolder folder;
   const Path model = folder / "model";
@@ -183,45 +173,6 @@ TEST(Pack, FollowsALink) {
   EXPECT_TRUE(std::filesystem::is_symlink(model / "experts.picchioflat"));
   EXPECT_TRUE(FileExists(folder / "fast" / "store"));
   EXPECT_OK(VerifyModel(model, 2, kNoStop));
-}
-
-// Whenever a pack that replaces a store is killed, the store in the folder is a listed one.
-TEST(StoreListing, AtEachStepTheStoreThatIsThereIsListed) {
-  TemporaryFolder folder;
-  const Path model = folder / "model";
-  MakeModel("qwen3_moe_long", std::nullopt, model);
-  const Path store = model / "experts.picchioflat";
-  const std::string old_bytes = ReadAll(store);
-  ASSERT_OK_AND_ASSIGN(const PackReport made, PackWith(model, {.output = folder / "new",
-                                                               .version = RecordVersion::kV2,
-                                                               .block_size = 16384}));
-  const std::string new_bytes = ReadAll(folder / "new");
-  // The manifest as it was before any of this.
-  ASSERT_OK_AND_ASSIGN(Manifest manifest, LoadManifest(model));
-  std::erase_if(manifest.stores,
-                [](const ManifestStore& s) { return s.name != "experts.picchioflat"; });
-  ASSERT_EQ(manifest.stores.size(), 1u);
-  ASSERT_OK_AND_ASSIGN(const std::string text, SerializeManifest(manifest));
-  WriteAll(model / kManifestName, text);
-
-  const StoreListing listing(model, "experts.picchioflat");
-  ASSERT_OK(listing.CheckWritable());
-  EXPECT_EQ(ReadAll(model / kManifestName), text);
-  ASSERT_OK(listing.Announce(made.store_bytes, made.index_sha256));
-  EXPECT_TRUE(Accepted(model, store));
-  EXPECT_OK(VerifyModel(model, 2, kNoStop));
-  WriteAll(store, new_bytes);
-  EXPECT_TRUE(Accepted(model, store));
-  EXPECT_OK(VerifyModel(model, 2, kNoStop));
-  ASSERT_OK(listing.Confirm(made.store_bytes, made.index_sha256));
-  EXPECT_TRUE(Accepted(model, store));
-  ASSERT_OK_AND_ASSIGN(const Manifest after, LoadManifest(model));
-  ASSERT_EQ(after.stores.size(), 1u);
-  EXPECT_EQ(after.stores[0].name, "experts.picchioflat");
-  EXPECT_EQ(after.stores[0].bytes, new_bytes.size());
-  EXPECT_EQ(after.stores[0].index_sha256, made.index_sha256);
-  WriteAll(store, old_bytes);
-  EXPECT_FALSE(Accepted(model, store));
 }
 
 // --- A disk that fails ---

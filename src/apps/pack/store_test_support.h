@@ -54,4 +54,15 @@ inline std::string ExpectedStore(const Path& folder, uint32_t version, uint32_t 
   return store.Bytes();
 }
 
+// Whether the model takes this store, without being told to trust it.
+inline bool Accepted(const Path& model, const Path& store) {
+  const auto folder = OpenModelFolder(model);
+  EXPECT_OK(folder);
+  const auto file = File::OpenForRead(store);
+  EXPECT_OK(file);
+  const auto index = FlatIndex::Read(*file);
+  EXPECT_OK(index);
+  return CheckFlatModel(*index, FlatModelOf(*folder), false, "store").ok();
+}
+
 }  // namespace picchio

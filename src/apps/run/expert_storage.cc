@@ -79,6 +79,23 @@ Status CheckComplete(const PackedExpertSource& store, const ModelFolder& model) 
                store.name(), held, wanted, kNoContainer);
 }
 
+// What to do where a record cannot be had from anywhere.
+std::string Remedy(const ModelFolder& model, const std::optional<Path>& store, bool has_container) {
+  if (!has_container) {
+    return fmt::format("{}: copy the store again, or convert the checkpoint again", kNoContainer);
+  }
+  if (store) {
+    return fmt::format(
+        "run picchio verify {} --repair --model {}, and where that does not help convert the "
+        "checkpoint again",
+        PathText(*store), PathText(model.path));
+  }
+  return fmt::format(
+      "run picchio verify {}, and copy the files that it names again or convert the checkpoint "
+      "again",
+      PathText(model.path));
+}
+
 }  // namespace
 
 Result<ExpertStorage> OpenExpertStorage(const ModelFolder& model, const StorageOptions& options,
@@ -119,7 +136,11 @@ Result<ExpertStorage> OpenExpertStorage(const ModelFolder& model, const StorageO
                                   : "experts.picchioflat is not there: bring it back, name it with "
                                     "--flat, or convert the checkpoint again");
   }
-  PICCHIO_ASSIGN_OR_RETURN(storage.source, TieredExpertSource::Create(std::move(tiers), notice));
+  PICCHIO_ASSIGN_OR_RETURN(
+      storage.source,
+      TieredExpertSource::Create(
+          std::move(tiers), notice,
+          Remedy(model, storage.refusal.empty() ? path : std::nullopt, has_container)));
   return storage;
 }
 

@@ -1,63 +1,20 @@
 #include "apps/verify/check_store.h"
 
-#include <cstring>
 #include <random>
 
 #include "apps/diff/diff.h"
-#include "apps/pack/pack.h"
-#include "apps/pack/store_test_support.h"
-#include "apps/verify/repair_store.h"
+#include "apps/verify/stores_test_support.h"
 #include "apps/verify/verify.h"
 
 namespace picchio {
 namespace {
 
-// A model with both forms of its experts and, apart from it, a store.
-class StoreTools : public testing::TestWithParam<RecordVersion> {
- protected:
-  void SetUp() override {
-    MakeModel("gpt_oss_long", PayloadKind::kInt4, model_);
-    ASSERT_OK(Pack(model_, {.output = store_, .version = GetParam()}, 2, kNoStop));
-    whole_ = ReadAll(store_);
-    ASSERT_OK_AND_ASSIGN(const File file, File::OpenForRead(store_));
-    const auto index = FlatIndex::Read(file);
-    ASSERT_OK(index);
-    records_ = RecordsOf(*index);
-    for (const RecordPlace& place : records_) {
-      entries_.push_back(*index->Find(place.layer, place.expert));
-    }
-    ASSERT_GT(records_.size(), 8u);
-    // Padding there must be, or nothing would be known of it.
-    ASSERT_GT(entries_[0].padded_bytes, entries_[0].bytes);
-  }
-
-  Status Verify(const Path& store) const {
-    const auto checked = CheckStore(store, 2, kNoStop);
-    return checked.has_value() ? FirstFault(*checked, PathText(store)) : checked.error();
-  }
-
-  std::string Flipped(size_t at) const {
-    std::string spoilt = whole_;
-    spoilt[at] ^= 0x10;
-    return spoilt;
-  }
-
-  TemporaryFolder folder_;
-  const Path model_ = folder_ / "model";
-  const Path store_ = folder_ / "a store";
-  std::string whole_;
-  std::vector<RecordPlace> records_;
-  std::vector<FlatEntry> entries_;
-};
-
-INSTANTIATE_TEST_SUITE_P(Versions, StoreTools,
-                         testing::Values(RecordVersion::kV2, RecordVersion::kV3),
-                         [](const auto& test) {
-                           return test.param == RecordVersion::kV2 ? "v2" : "v3";
-                         });
+using CheckedStores = StoreTools;
+INSTANTIATE_TEST_SUITE_P(Versions, CheckedStores,
+                         testing::Values(RecordVersion::kV2, RecordVersion::kV3), VersionName);
 
 // Superblock, index, records and padding: there is no byte that may be another.
-TEST_P(StoreTools, EveryFlippedBitIsFound) {
+TEST_P(CheckedStores, EveryFlippedBitIsFound) {
   EXPECT_OK(Verify(store_));
   std::mt19937 random(3);
   std::vector<size_t> places = {0, 8, 12, 64, 4095, whole_.size() - 1};
@@ -80,7 +37,7 @@ TEST_P(StoreTools, EveryFlippedBitIsFound) {
   }
 }
 
-TEST_P(StoreTools, NamesTheFirstFaultAndCountsTheOthers) {
+TEST_P(CheckedStores, NamesTheFirstFaultAndCountsTheOthers) {
   std::string spoilt = whole_;
   for (const size_t i : {size_t{5}, size_t{2}, size_t{7}}) spoilt[entries_[i].offset + 9] ^= 1;
   WriteAll(store_, spoilt);
@@ -95,68 +52,7 @@ TEST_P(StoreTools, NamesTheFirstFaultAndCountsTheOthers) {
   EXPECT_THAT(CheckStore(store_, 2, stop), Fails(Code::kCancelled, "stopped"));
 }
 
-TEST_P(StoreTools, RepairWritesTheDamagedRecordsAndNoOthers) {
-  std::string spoilt = whole_;
-  std::mt19937 random(7);
-  // A third of them: a bit, all of it gone (a hole), the padding.
-  size_t damaged = 0;
-  for (size_t i = 0; i < entries_.size(); i += 3, ++damaged) {
-    const FlatEntry& entry = entries_[i];
-    switch (i % 9) {
-      case 0:
-        spoilt[entry.offset + random() % entry.bytes] ^= 0x40;
-        break;
-      case 3:
-        spoilt.replace(entry.offset, entry.padded_bytes, entry.padded_bytes, '\0');
-        break;
-      default:
-        spoilt[entry.offset + entry.padded_bytes - 1] = 1;
-    }
-  }
-  WriteAll(store_, spoilt);
-  ASSERT_OK_AND_ASSIGN(const RepairReport report, RepairStore(store_, model_, 2, kNoStop));
-  EXPECT_EQ(report.num_repaired, damaged);
-  EXPECT_EQ(report.num_records, entries_.size());
-  EXPECT_TRUE(ReadAll(store_) == whole_);
-  ASSERT_OK_AND_ASSIGN(const RepairReport again, RepairStore(store_, model_, 2, kNoStop));
-  EXPECT_EQ(again.num_repaired, 0u);
-}
-
-// The container is no better than the store: what it cannot prove it does not write.
-TEST_P(StoreTools, RepairTakesNothingElseFromTheContainer) {
-  ASSERT_OK_AND_ASSIGN(const ModelFolder model, OpenModelFolder(model_));
-  const std::string tensor = fmt::format("model.layers.{}.mlp.experts.down_proj.{}",
-                                         records_[4].layer, records_[4].expert);
-  const TensorEntry* found = model.tensors.Find(tensor);
-  ASSERT_NE(found, nullptr);
-  const Path container = model_ / model.tensors.file_name(found->file_idx);
-  std::string bytes = ReadAll(container);
-  bytes[found->offset + 3] ^= 2;
-  WriteAll(container, bytes);
-
-  std::string spoilt = whole_;
-  spoilt[entries_[4].offset] ^= 1;
-  spoilt[entries_[6].offset] ^= 1;
-  WriteAll(store_, spoilt);
-  EXPECT_THAT(RepairStore(store_, model_, 2, kNoStop),
-              Fails(Code::kCorrupt, "other bytes than the store was packed from"));
-  spoilt[entries_[6].offset] ^= 1;  // That one could be repaired, and was.
-  EXPECT_TRUE(ReadAll(store_) == spoilt);
-
-  // And says so where there is nothing to repair from, or nothing to go by.
-  WriteAll(store_, Flipped(70));
-  EXPECT_THAT(RepairStore(store_, model_, 2, kNoStop),
-              Fails(Code::kCorrupt, "only records can be repaired"));
-  WriteAll(store_, Flipped(entries_[0].offset));
-  ASSERT_OK(Convert(FixtureCheckpoint("gpt_oss_long"), folder_ / "alone",
-                    {.experts = PayloadKind::kInt4}, 2, kNoStop));
-  EXPECT_THAT(RepairStore(store_, folder_ / "alone", 2, kNoStop),
-              Fails(Code::kUnsupported, "no experts as safetensors"));
-  ASSERT_OK_AND_ASSIGN(const FolderLock lock, FolderLock::Take(folder_.path()));
-  EXPECT_THAT(RepairStore(store_, model_, 2, kNoStop), Fails(Code::kUnavailable, "another"));
-}
-
-TEST_P(StoreTools, DiffNamesTheFirstDifference) {
+TEST_P(CheckedStores, DiffNamesTheFirstDifference) {
   ASSERT_OK_AND_ASSIGN(const DiffReport same, DiffStore(store_, model_, 2, kNoStop));
   EXPECT_EQ(same.num_records, records_.size());
   EXPECT_EQ(same.num_all_records, records_.size());
@@ -186,7 +82,7 @@ TEST_P(StoreTools, DiffNamesTheFirstDifference) {
 }
 
 // Where the store is all that there is, the manifest's hashes of the tensors are what it must have.
-TEST_P(StoreTools, DiffByTheManifest) {
+TEST_P(CheckedStores, DiffByTheManifest) {
   const Path alone = folder_ / "alone";
   ASSERT_OK(Convert(FixtureCheckpoint("gpt_oss_long"), alone, {.experts = PayloadKind::kInt4}, 2,
                     kNoStop));

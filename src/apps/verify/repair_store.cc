@@ -38,6 +38,25 @@ Status RepairRecord(const FlatIndex& index, const ContainerRecords& container, R
 
 }  // namespace
 
+std::string StoreRemedy(const Path& store, const Path& model_folder, bool only_records) {
+  const Result<Manifest> manifest = LoadModelManifest(model_folder);
+  if (!manifest.has_value()) {
+    return only_records ? "copy it again, or name its model: picchio verify --repair --model MODEL"
+                        : "copy it again, or make it anew with picchio pack";
+  }
+  if (!HasExpertContainers(*manifest)) {
+    return fmt::format(
+        "{} has no experts as safetensors to make it anew from: copy it again, or "
+        "convert the checkpoint again",
+        PathText(model_folder));
+  }
+  if (!only_records) {
+    return fmt::format("run picchio pack {} -o {}", PathText(model_folder), PathText(store));
+  }
+  return fmt::format("run picchio verify {} --repair --model {}", PathText(store),
+                     PathText(model_folder));
+}
+
 Result<RepairReport> RepairStore(const Path& store, const Path& model_folder, int num_threads,
                                  const std::atomic<bool>& stop) {
   const Result<FolderLock> lock = FolderLock::Take(FolderOf(store));
@@ -48,8 +67,8 @@ Result<RepairReport> RepairStore(const Path& store, const Path& model_folder, in
   PICCHIO_RETURN_IF_ERROR(lock.status());
   auto checked = CheckStore(store, num_threads, stop);
   if (!checked && checked.error().code() == Code::kCorrupt) {
-    return Error(Code::kCorrupt, "{}; only records can be repaired: run picchio pack",
-                 checked.error().message());
+    return Error(Code::kCorrupt, "{}; only records can be repaired: {}", checked.error().message(),
+                 StoreRemedy(store, model_folder, /*only_records=*/false));
   }
   PICCHIO_RETURN_IF_ERROR(checked.status());
   RepairReport report{.num_records = checked->index.superblock().num_entries};

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <string>
 
 #include "base/file.h"
 #include "base/status.h"
@@ -21,5 +22,9 @@ struct RepairReport {
 // the next one. Fails where a record could not be repaired, after all others were.
 Result<RepairReport> RepairStore(const Path& store, const Path& model_folder, int num_threads,
                                  const std::atomic<bool>& stop);
+
+// What can be done about a store that is damaged, as the end of a message: by `only_records`
+// whether its index is whole, and by whether this model folder has its experts elsewhere.
+std::string StoreRemedy(const Path& store, const Path& model_folder, bool only_records);
 
 }  // namespace picchio
