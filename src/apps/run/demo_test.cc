@@ -84,7 +84,7 @@ Scores ScoresOf(Engine& engine, std::span<const int32_t> ids) {
   return scores;
 }
 
-// A part of the text; PICCHIO_HELDOUT=all takes the whole (docs/perplexity.md has its figures).
+// A part of the text; PICCHIO_HELDOUT=all takes the whole (docs/perplexity.md).
 TEST(DemoModel, QuantisedActivationsCostLittle) {
   const char* wanted = std::getenv("PICCHIO_HELDOUT");
   const size_t num_tokens =
