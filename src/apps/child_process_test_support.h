@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/progress_test_support.h"
 #include "support/test_support.h"
 
 namespace picchio {
@@ -67,7 +68,7 @@ class ChildProcess {
   }
 
   std::string out() const { return ReadAll(streams_ / "out"); }
-  std::string err() const { return ReadAll(streams_ / "err"); }
+  std::string err() const { return WithoutProgress(ReadAll(streams_ / "err")); }
 
  private:
   TemporaryFolder streams_;

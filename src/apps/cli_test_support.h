@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "apps/progress_test_support.h"
 #include "support/test_support.h"
 
 namespace picchio {
@@ -26,7 +27,7 @@ inline Outcome Picchio(const std::string& arguments, const std::string& before =
                               " > " + Shell(folder / "out") + " 2> " + Shell(folder / "err");
   const int status = std::system(command.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128, ReadAll(folder / "out"),
-          ReadAll(folder / "err")};
+          WithoutProgress(ReadAll(folder / "err"))};
 }
 
 inline Path DemoModel() { return TestData("../../models/demo"); }
