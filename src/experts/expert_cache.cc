@@ -1,6 +1,8 @@
 #include "experts/expert_cache.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 
 namespace picchio {
 namespace {
@@ -16,9 +18,13 @@ Result<std::unique_ptr<ExpertCache>> ExpertCache::Create(std::unique_ptr<ExpertS
     return Error(Code::kInvalidArgument, "an expert cache needs at least 2 slots, not {}",
                  options.num_slots);
   }
-  if (options.num_slots >= kNoSlot) {
+  if (options.num_slots >= UINT32_MAX) {
     return Error(Code::kInvalidArgument, "an expert cache has at most {} slots, not {}",
-                 kNoSlot - 1, options.num_slots);
+                 UINT32_MAX - 1, options.num_slots);
+  }
+  if (options.slots_per_layer > 0 && options.num_slots % options.slots_per_layer != 0) {
+    return Error(Code::kInvalidArgument, "{} slots cannot be shared out {} to a layer",
+                 options.num_slots, options.slots_per_layer);
   }
   if (!source->CanFill(MemorySpace::kHost)) {
     return Error(Code::kUnsupported, "{} cannot read into this machine's memory", source->name());
@@ -26,7 +32,7 @@ Result<std::unique_ptr<ExpertCache>> ExpertCache::Create(std::unique_ptr<ExpertS
   PICCHIO_ASSIGN_OR_RETURN(
       SlotArena arena,
       SlotArena::Create(source->slot_bytes(), options.num_slots, options.chunk_bytes));
-  std::unique_ptr<ExpertCache> cache(new ExpertCache(std::move(source), std::move(arena)));
+  std::unique_ptr<ExpertCache> cache(new ExpertCache(std::move(source), std::move(arena), options));
   for (const MemoryChunk& chunk : cache->arena_.chunks()) {
     PICCHIO_RETURN_IF_ERROR(cache->source_->Attach(chunk));
     ++cache->num_attached_;
@@ -34,14 +40,16 @@ Result<std::unique_ptr<ExpertCache>> ExpertCache::Create(std::unique_ptr<ExpertS
   return cache;
 }
 
-ExpertCache::ExpertCache(std::unique_ptr<ExpertSource> source, SlotArena arena)
+ExpertCache::ExpertCache(std::unique_ptr<ExpertSource> source, SlotArena arena,
+                         const Options& options)
     : arena_(std::move(arena)),
       source_(std::move(source)),
+      on_list_(options.on_list),
+      directory_({.num_positions = options.num_slots,
+                  .policy = options.policy,
+                  .positions_per_layer = options.slots_per_layer}),
       slots_(arena_.num_slots()),
-      order_(static_cast<uint32_t>(arena_.num_slots())),
-      completions_(kReapBatch) {
-  slot_of_.reserve(slots_.size());
-}
+      completions_(kReapBatch) {}
 
 ExpertCache::~ExpertCache() {
   PICCHIO_CHECK(!fetching_);
@@ -51,19 +59,15 @@ ExpertCache::~ExpertCache() {
 
 ExpertCache::Fetch ExpertCache::Begin(int layer, std::span<const int32_t> experts) {
   PICCHIO_CHECK(!fetching_);
+  if (on_list_) on_list_(layer, experts);
   fetching_ = true;
-  items_.clear();
-  ready_.clear();
-  failure_ = Status::Ok();
-  // All hits are pinned before the first miss evicts anything.
-  for (const int32_t expert : experts) {
-    Item& item = items_.emplace_back(Item{.key = {layer, expert}});
-    if (const auto found = slot_of_.find(item.key); found != slot_of_.end()) {
-      Pin(item, found->second);
-      ++stats_.hits;
-    } else {
-      ++stats_.misses;
-    }
+  const std::span<const CacheDirectory::Placement> placements = directory_.Demand(layer, experts);
+  for (size_t i = 0; i < experts.size(); ++i) {
+    const CacheDirectory::Placement& placement = placements[i];
+    Item& item = items_.emplace_back(
+        Item{.key = {layer, experts[i]}, .slot_idx = placement.position, .after = placement.after});
+    if (placement.hit) BeginItem(item);
+    ++(placement.hit ? stats_.hits : stats_.misses);
   }
   StartReads();
   return Fetch(this);
@@ -72,18 +76,14 @@ ExpertCache::Fetch ExpertCache::Begin(int layer, std::span<const int32_t> expert
 Result<std::span<const ExpertCache::Ready>> ExpertCache::Next() {
   ready_.clear();
   for (Item& item : items_) {
-    if (!item.handed_out || item.done) continue;
-    Unpin(item);
-    item.done = true;
+    if (item.handed_out && !item.done) EndItem(item);
   }
   TakeCompletions(std::chrono::nanoseconds(0));
   for (;;) {
     if (!failure_.ok()) return failure_;
     if (StartReads()) ++stats_.waves;
     CollectReady();
-    const bool all_done =
-        std::all_of(items_.begin(), items_.end(), [](const Item& item) { return item.done; });
-    if (!ready_.empty() || all_done) return std::span<const Ready>(ready_);
+    if (!ready_.empty() || num_done_ == items_.size()) return std::span<const Ready>(ready_);
     if (in_flight_ == 0) {
       // The one thing that would otherwise wait for ever.
       failure_ = Error(Code::kUnavailable, "{} takes no reads", source_->name());
@@ -96,47 +96,47 @@ Result<std::span<const ExpertCache::Ready>> ExpertCache::Next() {
 }
 
 void ExpertCache::EndFetch() {
-  for (Item& item : items_) {
-    if (item.slot_idx != kNoSlot) Unpin(item);
-  }
-  items_.clear();
-  ready_.clear();
   // What the source never took will not come.
-  for (const ReadRequest& request : unsubmitted_) Forget(static_cast<uint32_t>(request.tag));
+  for (const ReadRequest& request : unsubmitted_) slots_[request.tag].state = State::kEmpty;
   unsubmitted_.clear();
+  for (Item& item : items_) {
+    if (item.begun && !item.done) EndItem(item);
+  }
+  for (const Item& item : items_) Reconcile(item.slot_idx);
+  items_.clear();
+  num_done_ = 0;
+  ready_.clear();
+  failure_ = Status::Ok();
   fetching_ = false;
 }
 
-void ExpertCache::Pin(Item& item, uint32_t slot_idx) {
-  item.slot_idx = slot_idx;
-  ++slots_[slot_idx].pins;
-  order_.MakeNewest(slot_idx);
+void ExpertCache::BeginItem(Item& item) {
+  item.begun = true;
+  ++slots_[item.slot_idx].pins;
 }
 
-void ExpertCache::Unpin(Item& item) {
+void ExpertCache::EndItem(Item& item) {
+  item.done = true;
+  ++num_done_;
   --slots_[item.slot_idx].pins;
-  item.slot_idx = kNoSlot;
 }
 
 bool ExpertCache::StartReads() {
   bool began = false;
   for (Item& item : items_) {
-    if (item.slot_idx != kNoSlot || item.done) continue;
-    // It may have come since, for a list that names an expert twice.
-    if (const auto found = slot_of_.find(item.key); found != slot_of_.end()) {
-      Pin(item, found->second);
-      continue;
+    if (item.begun || (item.after >= 0 && !items_[static_cast<size_t>(item.after)].done)) continue;
+    SlotUse& use = slots_[item.slot_idx];
+    // Named twice, it is begun already.
+    if (use.state == State::kEmpty || use.key != item.key) {
+      // A read that nobody waits for any more may still be on its way into the slot.
+      if (use.state == State::kLoading) continue;
+      PICCHIO_DCHECK(use.pins == 0);
+      use = {.key = item.key, .state = State::kLoading};
+      unsubmitted_.push_back(
+          {.key = item.key, .slot = arena_.slot(item.slot_idx), .tag = item.slot_idx});
+      began = true;
     }
-    const auto victim = order_.OldestWhere(
-        [this](uint32_t i) { return slots_[i].pins == 0 && slots_[i].state != State::kLoading; });
-    if (!victim) break;
-    SlotUse& use = slots_[*victim];
-    if (use.state == State::kResident) slot_of_.erase(use.key);
-    use = {.key = item.key, .state = State::kLoading};
-    slot_of_.emplace(item.key, *victim);
-    Pin(item, *victim);
-    unsubmitted_.push_back({.key = item.key, .slot = arena_.slot(*victim), .tag = *victim});
-    began = true;
+    BeginItem(item);
   }
   if (!unsubmitted_.empty()) {
     const size_t accepted = source_->Submit(unsubmitted_);
@@ -171,26 +171,24 @@ void ExpertCache::Complete(const Completion& completion) {
     return;
   }
   ++stats_.failed_reads;
-  for (Item& item : items_) {
-    if (item.slot_idx != slot_idx) continue;
-    Unpin(item);
-    if (failure_.ok()) failure_ = completion.status;
-  }
-  Forget(slot_idx);
+  if (use.pins > 0 && failure_.ok()) failure_ = completion.status;
+  use.state = State::kEmpty;
+  // A fetch that it is for sets the directory right when it ends.
+  if (use.pins == 0 && directory_.Holds(slot_idx) == use.key) directory_.Forget(slot_idx);
 }
 
-void ExpertCache::Forget(uint32_t slot_idx) {
-  SlotUse& use = slots_[slot_idx];
-  PICCHIO_DCHECK(use.pins == 0);
-  slot_of_.erase(use.key);
-  use.state = State::kEmpty;
-  order_.MakeOldest(slot_idx);
+void ExpertCache::Reconcile(uint32_t slot_idx) {
+  const SlotUse& use = slots_[slot_idx];
+  const std::optional<ExpertKey> held = directory_.Holds(slot_idx);
+  if (held.has_value() && (use.state == State::kEmpty || use.key != *held)) {
+    directory_.Forget(slot_idx);
+  }
 }
 
 void ExpertCache::CollectReady() {
   for (size_t i = 0; i < items_.size(); ++i) {
     Item& item = items_[i];
-    if (item.slot_idx == kNoSlot || slots_[item.slot_idx].state != State::kResident) continue;
+    if (!item.begun || item.handed_out || slots_[item.slot_idx].state != State::kResident) continue;
     item.handed_out = true;
     ready_.push_back(
         {.index = static_cast<int>(i),

@@ -1,11 +1,12 @@
 // The expert cache: the only part of this room that the forward pass sees.
 //
 //   auto cache = ExpertCache::Create(std::move(source), {.num_slots = 512});
-//   ExpertCache::Fetch fetch = (*cache)->Begin(layer, experts);      // all misses are now in
-//   flight for (;;) {
-//     auto ready = fetch.Next();                                     // hits first, then as they
-//     land if (!ready.has_value()) return ready.error(); if (ready->empty()) break; for (const
-//     ExpertCache::Ready& r : *ready) Compute(experts[r.index], r.record);
+//   ExpertCache::Fetch fetch = (*cache)->Begin(layer, experts);  // All misses are now in flight.
+//   for (;;) {
+//     auto ready = fetch.Next();  // Hits first, then as they land.
+//     if (!ready.has_value()) return ready.error();
+//     if (ready->empty()) break;
+//     for (const ExpertCache::Ready& r : *ready) Compute(experts[r.index], r.record);
 //   }
 //
 // Records come in any order: whoever adds up must do so by index, not by arrival.
@@ -14,16 +15,17 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "base/status.h"
 #include "base/units.h"
+#include "experts/cache_directory.h"
+#include "experts/eviction_policy.h"
 #include "experts/expert_source.h"
-#include "experts/lru_order.h"
 #include "experts/slot_arena.h"
 
 namespace picchio {
@@ -40,21 +42,29 @@ struct CacheStats {
   std::chrono::nanoseconds wait{0};  // Spent in Next() waiting for storage.
 };
 
-// A fixed number of slots over one source, evicted in order of last use; a slot that somebody
-// computes with, waits for or reads into is never evicted. Whatever the source does, a record is
-// handed out only after its read has completed with OK. Owning thread only: the one that calls
-// Begin.
+// A fixed number of slots over one source. What is held and what goes is the directory's to say
+// (cache_directory.h); here it is carried out, so that a slot that somebody computes with, waits
+// for or reads into is never overwritten. Whatever the source does, a record is handed out only
+// after its read has completed with OK. Nothing allocates for hits, nor for misses of records that
+// have been met before. Owning thread only: the one that calls Begin.
 class ExpertCache {
  public:
   struct Options {
     size_t num_slots = 0;  // At least 2.
     // The arena's pieces: one piece is allocated, registered and given back as a whole.
     uint64_t chunk_bytes = 256_MiB;
+    CachePolicy policy = kDefaultCachePolicy;
+    // 0: the layers share all slots. Else each MoE layer has so many of its own; num_slots is then
+    // a multiple of it, for as many layers as will be asked for.
+    size_t slots_per_layer = 0;
+    // Told of every list that Begin is asked for, before it looks. May be empty.
+    std::function<void(int layer, std::span<const int32_t> experts)> on_list{};
   };
 
   // Allocates and touches all slots and attaches them to the source. Fails with kInvalidArgument
-  // for fewer than two slots, kResourceExhausted (with the figures) where they do not fit into
-  // memory, kUnsupported where the source cannot fill host memory, or as the source's Attach does.
+  // for fewer than two slots or parts that are not equal, kResourceExhausted (with the figures)
+  // where they do not fit into memory, kUnsupported where the source cannot fill host memory, or as
+  // the source's Attach does.
   static Result<std::unique_ptr<ExpertCache>> Create(std::unique_ptr<ExpertSource> source,
                                                      const Options& options);
   ExpertCache(const ExpertCache&) = delete;
@@ -103,49 +113,52 @@ class ExpertCache {
 
  private:
   enum class State : uint8_t { kEmpty, kLoading, kResident };
-  static constexpr uint32_t kNoSlot = UINT32_MAX;
 
   struct SlotUse {
     ExpertKey key;  // Meaningless where empty.
     State state = State::kEmpty;
-    uint32_t pins = 0;  // By items of the current fetch.
+    uint32_t pins = 0;  // By items of the current fetch that have it and are not done.
   };
 
   struct Item {
     ExpertKey key;
-    uint32_t slot_idx = kNoSlot;  // Pinned by this item; kNoSlot before it has one.
-    bool handed_out = false;      // The pin goes with the next call.
-    bool done = false;            // Handed out and let go.
+    uint32_t slot_idx = 0;
+    int32_t after = -1;       // The item that must be done with the slot before; none below 0.
+    bool begun = false;       // The slot is this item's: it has the record, or is having it read.
+    bool handed_out = false;  // Done with the next call.
+    bool done = false;
   };
 
-  ExpertCache(std::unique_ptr<ExpertSource> source, SlotArena arena);
+  ExpertCache(std::unique_ptr<ExpertSource> source, SlotArena arena, const Options& options);
 
   Result<std::span<const Ready>> Next();
   void EndFetch();
 
-  void Pin(Item& item, uint32_t slot_idx);
-  void Unpin(Item& item);
-  // Gives slots to items that have none, oldest use first, and submits what the source takes.
-  // Returns whether it began a read.
+  void BeginItem(Item& item);
+  void EndItem(Item& item);
+  // Begins the reads of items whose slots have become free, and submits what the source takes.
+  // Returns whether it began one.
   bool StartReads();
   // Takes completions from the source; waits for one if `timeout` allows.
   void TakeCompletions(std::chrono::nanoseconds timeout);
   void Complete(const Completion& completion);
-  void Forget(uint32_t slot_idx);  // The slot is empty, and the first to be used again.
+  // Makes the directory's word on a slot good where the record it speaks of has not come.
+  void Reconcile(uint32_t slot_idx);
   void CollectReady();
 
   const SlotArena arena_;  // Outlives the source, which may write to it until it is destroyed.
   const std::unique_ptr<ExpertSource> source_;
+  const std::function<void(int, std::span<const int32_t>)> on_list_;
   size_t num_attached_ = 0;  // Of the arena's chunks.
-  std::vector<SlotUse> slots_;
-  LruOrder order_;
-  std::unordered_map<ExpertKey, uint32_t> slot_of_;  // Of loading and resident slots.
+  CacheDirectory directory_;
+  std::vector<SlotUse> slots_;            // By the directory's positions.
   std::vector<ReadRequest> unsubmitted_;  // In loading slots; the source had no room yet.
   size_t in_flight_ = 0;                  // Accepted by the source, not yet reaped.
 
   // The current fetch.
   bool fetching_ = false;
   std::vector<Item> items_;
+  size_t num_done_ = 0;
   std::vector<Ready> ready_;  // What the last Next returned.
   Status failure_;
 
