@@ -48,6 +48,7 @@ int RunCommandLine(int argc, char** argv) {
   picchio::AddInspectCommand(commands);
   picchio::AddRunCommand(commands);
   picchio::AddPerplexityCommand(commands);
+  picchio::AddBenchCommand(commands);
   picchio::AddTokenizeCommand(commands);
   return line.Run(argc, argv);
 }

@@ -5,6 +5,7 @@
 
 namespace picchio {
 
+void AddBenchCommand(Command& commands);
 void AddConvertCommand(Command& commands);
 void AddDiffCommand(Command& commands);
 void AddPackCommand(Command& commands);

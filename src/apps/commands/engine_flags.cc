@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "apps/commands/flag_checks.h"
 #include "base/printable.h"
@@ -58,8 +59,19 @@ void EngineFlags::AddTo(Command& command) {
               "Memory for the expert cache in GiB, or auto: what is free, but for a reserve")
       .Check(NumberFrom(1e-6, 1e6, "auto"))
       .ShowDefault();
-  command.Option("--ecap", slots_per_layer, "Expert cache as records per MoE layer instead")
+  command
+      .Option("--ecap", slots_per_layer, "So many records of each MoE layer instead, none shared")
       .Check(WholeNumberFrom(1, 1 << 20));
+  cache_policy = CachePolicyName(kDefaultCachePolicy);
+  std::vector<std::string> policies;
+  for (const CachePolicy policy : kCachePolicies) policies.emplace_back(CachePolicyName(policy));
+  command.Option("--cache-policy", cache_policy, "What the expert cache holds on to")
+      .OneOf(policies)
+      .ShowDefault();
+  command
+      .Option("--trace", trace,
+              "Write which experts each layer asked for to this file, for picchio bench cache")
+      .Check(NotEmpty());
   command
       .Option("--prefill-span", prefill_span,
               "Positions of a prompt that go through a layer together (default: up to 4096)")
@@ -115,6 +127,8 @@ Result<EngineOptions> EngineFlags::Options() const {
   options.notice = [](std::string_view said) {
     std::fprintf(stderr, "note: %.*s\n", static_cast<int>(said.size()), said.data());
   };
+  options.cache_policy = FindCachePolicy(cache_policy).value_or(kDefaultCachePolicy);
+  if (!trace.empty()) options.trace = Path(trace);
   if (prefill_span > 0) options.memory.prefill_span = static_cast<uint32_t>(prefill_span);
   options.compute = compute == "f32" ? Compute::kF32 : Compute::kInt8;
   return options;

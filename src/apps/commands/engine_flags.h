@@ -15,6 +15,8 @@ struct EngineFlags {
   int threads = 0;
   std::string cache_gb = "auto";
   int slots_per_layer = 0;
+  std::string cache_policy;
+  std::string trace;
   int prefill_span = 0;
   std::string compute = "int8";
   std::string flat;

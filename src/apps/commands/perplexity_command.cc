@@ -48,6 +48,7 @@ Status Run(const PerplexityFlags& flags) {
         static_cast<uint64_t>(at.fraction() * static_cast<double>(at.positions_total)));
   };
   PICCHIO_ASSIGN_OR_RETURN(const Perplexity result, MeasurePerplexity(session, ids, hooks));
+  PICCHIO_RETURN_IF_ERROR(engine->FinishTrace());
   if (flags.json) {
     const Json json{{"perplexity", result.value()},
                     {"nats_per_token", result.nats_per_token},

@@ -185,6 +185,8 @@ Status Run(const RunFlags& flags) {
   }
 
   PICCHIO_ASSIGN_OR_RETURN(const RunStats stats, session.Generate(generation, hooks));
+  // A trace is of what has run, so it is whole even where the run was stopped.
+  PICCHIO_RETURN_IF_ERROR(engine->FinishTrace());
   // Stopped early, the files would look whole and not be.
   const bool cancelled = generation.reason() == FinishReason::kCancelled;
   if (logits.has_value() && !cancelled) PICCHIO_RETURN_IF_ERROR(logits->Finish());

@@ -11,10 +11,14 @@
 
 #include "apps/run/engine.h"
 #include "engine/token_scores.h"
+#include "experts/cache_simulator.h"
 #include "support/test_support.h"
 
 namespace picchio {
 namespace {
+
+// A slot of the demo's cache: 55,296 bytes, rounded up.
+constexpr uint64_t kDemoSlotBytes = 65536;
 
 // The tokens of the held-out text, at most `count` of them.
 std::vector<int32_t> Heldout(const Engine& engine, size_t count) {
@@ -123,17 +127,71 @@ TEST(DemoModel, LogitsAreTheSameBitsWhateverRunsThem) {
   const auto reference = AllLogits(*reference_engine, ids);
   EngineOptions two_threads{.num_threads = 2};
   EngineOptions tiny_cache{.num_threads = 2};
-  tiny_cache.memory.cache_bytes = 2 * 65536;
+  tiny_cache.memory.cache_bytes = 2 * kDemoSlotBytes;
   EngineOptions short_spans{.num_threads = 3};
   short_spans.storage.num_io_threads = 1;
   short_spans.memory.slots_per_layer = 3;
   short_spans.memory.prefill_span = 7;
-  for (const EngineOptions& options : {two_threads, tiny_cache, short_spans}) {
+  std::vector<EngineOptions> runs = {two_threads, tiny_cache, short_spans};
+  // Every policy, with two slots, with fewer than a layer asks for, with some for all layers.
+  for (const CachePolicy policy : kCachePolicies) {
+    for (const uint64_t slots : {2, 3, 40}) {
+      EngineOptions run{.num_threads = 2, .cache_policy = policy};
+      run.memory.cache_bytes = slots * kDemoSlotBytes;
+      runs.push_back(run);
+    }
+  }
+  for (const EngineOptions& options : runs) {
     const auto engine = OpenDemo(options);
     const auto found = AllLogits(*engine, ids);
     ASSERT_EQ(found.size(), reference.size());
     for (size_t i = 0; i < found.size(); ++i) {
       ASSERT_EQ(std::memcmp(found[i].data(), reference[i].data(), found[i].size() * 4), 0) << i;
+    }
+  }
+}
+
+// A prompt of 96 positions, whose layers ask for more experts than the small caches hold, and
+// single tokens: what a run counts is what its trace says it would.
+TEST(DemoModel, HitsAreThoseOfTheSimulation) {
+  const TemporaryFolder folder;
+  for (const CachePolicy policy : kCachePolicies) {
+    for (const uint32_t slots : {2, 24, 100}) {
+      for (const bool apart : {false, true}) {
+        EngineOptions options;
+        options.num_threads = 2;
+        options.cache_policy = policy;
+        options.trace = folder / "trace";
+        if (apart) {
+          options.memory.slots_per_layer = slots;
+        } else {
+          options.memory.cache_bytes = slots * kDemoSlotBytes;
+        }
+        const auto engine = OpenDemo(options);
+        const std::vector<int32_t> ids = Heldout(*engine, 112);
+        ASSERT_OK_AND_ASSIGN(Session session, engine->NewSession());
+        ASSERT_OK(session.Score(std::span(ids).first(96), 95, [](uint32_t, auto) {}, {}));
+        for (size_t i = 96; i < ids.size(); ++i) {
+          ASSERT_OK(session.Score(std::span(ids).subspan(i, 1), 0, [](uint32_t, auto) {}, {}));
+        }
+        ASSERT_OK(engine->FinishTrace());
+        ASSERT_OK_AND_ASSIGN(const AccessTrace trace, LoadTrace(folder / "trace"));
+        EXPECT_EQ(trace.header,
+                  (TraceHeader{.num_layers = 4,
+                               .num_experts = 32,
+                               .experts_per_token = 4,
+                               .num_records = 128,
+                               .record_bytes = engine->experts().layout().record_bytes}));
+        const CacheStats& stats = engine->experts().stats();
+        EXPECT_EQ(trace.num_demands(), stats.hits + stats.misses);
+        EXPECT_EQ(
+            SimulateHits(trace, {.num_positions = engine->memory().num_slots,
+                                 .policy = policy,
+                                 .positions_per_layer = apart ? std::min<size_t>(slots, 32) : 0}),
+            stats.hits)
+            << CachePolicyName(policy) << ", " << slots << (apart ? " a layer" : " slots");
+        EXPECT_EQ(stats.reads, stats.misses);
+      }
     }
   }
 }

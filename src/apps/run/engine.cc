@@ -1,5 +1,6 @@
 #include "apps/run/engine.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace picchio {
@@ -8,15 +9,15 @@ Result<std::unique_ptr<Engine>> Engine::Load(std::unique_ptr<EngineSetup> setup,
                                              const MemoryPlan& plan) {
   auto engine = std::unique_ptr<Engine>(new Engine(std::move(setup), plan));
   EngineSetup& from = *engine->setup_;
+  PICCHIO_RETURN_IF_ERROR(engine->CreateTrace());
   const bool dense_has_biases = from.dense_has_biases();
   engine->pool_ = std::make_unique<ThreadPool>(from.num_threads_);
   PICCHIO_ASSIGN_OR_RETURN(
       engine->model_, Model::Open(*from.dense_, from.config(), dense_has_biases, *engine->pool_));
   from.dense_.reset();
   engine->storage_ = from.storage_.source.get();
-  PICCHIO_ASSIGN_OR_RETURN(engine->experts_,
-                           ExpertCache::Create(std::move(from.storage_.source),
-                                               {.num_slots = static_cast<size_t>(plan.num_slots)}));
+  PICCHIO_ASSIGN_OR_RETURN(engine->experts_, ExpertCache::Create(std::move(from.storage_.source),
+                                                                 engine->CacheOptions()));
   PICCHIO_ASSIGN_OR_RETURN(
       engine->forward_,
       ForwardPass::Create(*engine->model_, *engine->experts_, *engine->pool_,
@@ -28,6 +29,36 @@ Result<std::unique_ptr<Engine>> Engine::Open(const Path& folder, const EngineOpt
   PICCHIO_ASSIGN_OR_RETURN(auto setup, EngineSetup::Open(folder, options));
   PICCHIO_ASSIGN_OR_RETURN(const MemoryPlan plan, setup->Plan());
   return Load(std::move(setup), plan);
+}
+
+Status Engine::CreateTrace() {
+  if (!setup_->options_.trace.has_value()) return Status::Ok();
+  const TraceHeader header{
+      .num_layers = config().num_hidden_layers,
+      .num_experts = config().num_experts,
+      .experts_per_token = config().experts_per_token,
+      .num_records = uint64_t{config().num_moe_layers()} * config().num_experts,
+      .record_bytes = setup_->storage_.source->layout().record_bytes};
+  PICCHIO_ASSIGN_OR_RETURN(TraceWriter trace, TraceWriter::Create(*setup_->options_.trace, header));
+  trace_.emplace(std::move(trace));
+  return Status::Ok();
+}
+
+Status Engine::FinishTrace() { return trace_.has_value() ? trace_->Finish() : Status::Ok(); }
+
+ExpertCache::Options Engine::CacheOptions() {
+  ExpertCache::Options cache{.num_slots = static_cast<size_t>(memory_.num_slots),
+                             .policy = setup_->options_.cache_policy};
+  // More slots than a layer has experts would stay empty: the plan has none such.
+  if (const auto wished = setup_->options_.memory.slots_per_layer; wished.has_value()) {
+    cache.slots_per_layer = std::min(*wished, config().num_experts);
+  }
+  if (trace_.has_value()) {
+    cache.on_list = [this](int layer, std::span<const int32_t> experts) {
+      trace_->Add(layer, experts);
+    };
+  }
+  return cache;
 }
 
 Result<Session> Engine::NewSession() {

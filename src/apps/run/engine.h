@@ -11,6 +11,7 @@
 #include "base/thread_pool.h"
 #include "engine/memory_plan.h"
 #include "engine/session.h"
+#include "experts/access_trace.h"
 #include "experts/expert_cache.h"
 #include "model/forward_pass.h"
 #include "model/model.h"
@@ -46,15 +47,22 @@ class Engine {
 
   Result<Session> NewSession();
 
+  // The trace, if there is to be one, is whole and gets its name.
+  Status FinishTrace();
+
  private:
   Engine(std::unique_ptr<EngineSetup> setup, const MemoryPlan& plan)
       : setup_(std::move(setup)), memory_(plan) {}
+
+  Status CreateTrace();
+  ExpertCache::Options CacheOptions();
 
   // In the order in which each borrows from those before it.
   std::unique_ptr<EngineSetup> setup_;  // Its source has gone to the cache.
   MemoryPlan memory_;
   std::unique_ptr<ThreadPool> pool_;
   std::optional<Model> model_;
+  std::optional<TraceWriter> trace_;
   std::unique_ptr<ExpertCache> experts_;
   const TieredExpertSource* storage_ = nullptr;  // The cache's.
   std::unique_ptr<ForwardPass> forward_;

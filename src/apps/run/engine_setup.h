@@ -11,6 +11,7 @@
 #include "apps/run/expert_storage.h"
 #include "base/status.h"
 #include "engine/memory_plan.h"
+#include "experts/eviction_policy.h"
 #include "format/tensor_directory.h"
 #include "model/step_context.h"
 #include "tokenizer/tokenizer.h"
@@ -21,6 +22,9 @@ struct EngineOptions {
   MemoryWishes memory{};
   int num_threads = 0;  // 0: all usable CPUs.
   StorageOptions storage{};
+  CachePolicy cache_policy = kDefaultCachePolicy;
+  // Where to write what the run asks the expert cache for.
+  std::optional<Path> trace{};
   Compute compute = Compute::kInt8;
   // Told, in a sentence each, what the user should know of the storage. May be empty.
   std::function<void(std::string_view)> notice{};

@@ -1,0 +1,11 @@
+#include "apps/commands/bench_commands.h"
+#include "apps/commands/command.h"
+
+namespace picchio {
+
+void AddBenchCommand(Command& commands) {
+  Command bench = commands.Sub("bench", "Measure parts of a run");
+  AddBenchCacheCommand(bench);
+}
+
+}  // namespace picchio
