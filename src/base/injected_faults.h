@@ -63,8 +63,8 @@ class InjectedFaults {
 
   // A read that the queue below has accepted. Its fault is decided now, so that it does not depend
   // on the order of completion.
-  void Accept(uint64_t tag, Read read) {
-    Accepted accepted{.read = std::move(read)};
+  void Accept(uint64_t tag, const Read& read) {
+    Accepted accepted{.read = read};
     if (Draw(plan_.fail_rate) && !codes_.empty()) {
       accepted.fault = codes_[random_() % codes_.size()];
     }
@@ -72,7 +72,7 @@ class InjectedFaults {
       accepted.fault = at->second;
     }
     accepted.delayed = Draw(plan_.delay_rate);
-    reads_.emplace(tag, std::move(accepted));
+    reads_.emplace(tag, accepted);
     ++num_accepted_;
   }
 
