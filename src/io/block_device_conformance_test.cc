@@ -15,6 +15,7 @@
 #include "base/page_memory.h"
 #include "base/units.h"
 #include "io/block_device.h"
+#include "io/bounce_device.h"
 #include "io/buffered_device.h"
 #include "io/direct_device.h"
 #include "io/faulty_device.h"
@@ -442,6 +443,18 @@ auto Disorder(const typename Device::Options& options) {
   };
 }
 
+// At any byte, through small buffers: most reads come in several pieces.
+template <typename Device>
+auto Bounced(const typename Device::Options& options, size_t num_buffers) {
+  return [=](std::span<const Path> paths) -> Result<std::unique_ptr<BlockDevice>> {
+    PICCHIO_ASSIGN_OR_RETURN(auto device, Device::Open(paths, options));
+    PICCHIO_ASSIGN_OR_RETURN(
+        auto bounced, BounceDevice::Create(std::move(device),
+                                           {.buffer_bytes = 16_KiB, .num_buffers = num_buffers}));
+    return std::unique_ptr<BlockDevice>(std::move(bounced));
+  };
+}
+
 std::vector<DeviceCase> Cases() {
   return {
       {"Buffered", Buffered({})},
@@ -465,6 +478,11 @@ std::vector<DeviceCase> Cases() {
       {"UringUnaligned", Uring({.max_alignment = 1})},
       {"FaultyBuffered", Disorder<BufferedDevice>({})},
       {"FaultyUring", Disorder<UringDevice>({})},
+      {"BouncedDirect", Bounced<DirectDevice>({}, 8)},
+      {"BouncedOneBuffer", Bounced<DirectDevice>({}, 1)},
+      {"BouncedOneAtATime", Bounced<DirectDevice>({.max_in_flight = 1}, 8)},
+      {"BouncedUring", Bounced<UringDevice>({}, 8)},
+      {"BouncedTroubled", Bounced<UringDevice>({.queue = {.faults = Troubles()}}, 8)},
   };
 }
 

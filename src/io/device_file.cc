@@ -68,6 +68,7 @@ Status DeviceFile::ReadAt(uint64_t offset, std::span<std::byte> out) const {
     if (options_.faults != nullptr) result = options_.faults->Alter(result, request.direct);
     transfer.Answered(result, *statistics_);
   }
+  if (transfer.status().ok()) statistics_->AddRead();
   return transfer.status();
 }
 

@@ -11,10 +11,12 @@ void DeviceStatistics::Note(std::string_view subject, std::string sentence) {
 
 DeviceReport DeviceStatistics::Report() const {
   const std::scoped_lock lock(mutex_);
-  return {.direct_bytes = direct_bytes_.load(std::memory_order_relaxed),
+  return {.num_reads = num_reads_.load(std::memory_order_relaxed),
+          .direct_bytes = direct_bytes_.load(std::memory_order_relaxed),
           .buffered_bytes = buffered_bytes_.load(std::memory_order_relaxed),
           .num_resumed = num_resumed_.load(std::memory_order_relaxed),
           .num_direct_failures = num_direct_failures_.load(std::memory_order_relaxed),
+          .registered_bytes = registered_bytes_.load(std::memory_order_relaxed),
           .notes = notes_};
 }
 

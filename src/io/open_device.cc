@@ -37,9 +37,10 @@ class Opener {
         max_in_flight_(static_cast<size_t>(std::max({256, depth_, threads_}))) {}
 
   Result<OpenedDevice> Buffered(std::string_view why) {
-    PICCHIO_ASSIGN_OR_RETURN(
-        auto device,
-        BufferedDevice::Open(paths_, {.num_threads = threads_, .max_in_flight = max_in_flight_}));
+    PICCHIO_ASSIGN_OR_RETURN(auto device,
+                             BufferedDevice::Open(paths_, {.num_threads = threads_,
+                                                           .max_in_flight = max_in_flight_,
+                                                           .faults = options_.faults}));
     return OpenedDevice{std::move(device),
                         fmt::format("buffered reads by {} threads{}", threads_, why)};
   }
@@ -48,17 +49,19 @@ class Opener {
     PICCHIO_ASSIGN_OR_RETURN(auto device,
                              DirectDevice::Open(paths_, {.num_threads = threads_,
                                                          .max_in_flight = max_in_flight_,
-                                                         .max_alignment = options_.max_alignment}));
+                                                         .max_alignment = options_.max_alignment,
+                                                         .faults = options_.faults}));
     if (device->alignment() == 1) return Buffered(Because(*device));
     return OpenedDevice{std::move(device),
                         fmt::format("unbuffered reads by {} threads{}", threads_, why)};
   }
 
   Result<std::unique_ptr<UringDevice>> OpenUring() {
-    return UringDevice::Open(
-        paths_, {.queue = {.depth = static_cast<size_t>(depth_), .max_in_flight = max_in_flight_},
-                 .threads = {threads_, max_in_flight_},
-                 .max_alignment = options_.max_alignment});
+    return UringDevice::Open(paths_, {.queue = {.depth = static_cast<size_t>(depth_),
+                                                .max_in_flight = max_in_flight_,
+                                                .faults = options_.faults},
+                                      .threads = {threads_, max_in_flight_},
+                                      .max_alignment = options_.max_alignment});
   }
 
   Result<OpenedDevice> Uring(bool measure) {

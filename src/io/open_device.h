@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "base/units.h"
 #include "io/block_device.h"
+#include "io/transfer_faults.h"
 
 namespace picchio {
 
@@ -26,6 +27,7 @@ struct OpenDeviceOptions {
   int num_threads = 0;
   uint64_t max_alignment = 64_KiB;    // What the caller's reads can keep to: a store's block size.
   uint64_t probe_read_bytes = 2_MiB;  // The size of a usual read, for kAuto's measurement.
+  std::shared_ptr<TransferFaults> faults{};  // For tests; null: none.
 };
 
 struct OpenedDevice {

@@ -1,9 +1,5 @@
 #include "io/uring_device.h"
 
-#include <linux/capability.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
@@ -17,6 +13,7 @@
 #include "base/aligned_buffer.h"
 #include "base/cgroup.h"
 #include "base/page_memory.h"
+#include "io/restricted_process_test_support.h"
 #include "support/test_support.h"
 
 namespace picchio {
@@ -206,18 +203,6 @@ TEST_F(UringDeviceTest, AnErrorOfOneRequestFailsItsRead) {
   EXPECT_LT(num_failed, 50);
 }
 
-// Answers the calling thread's system call `number` with `error` from now on.
-bool Refuse(int number, int error) {
-  sock_filter filter[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, static_cast<uint32_t>(number), 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<uint32_t>(error)),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-  const sock_fprog program{.len = std::size(filter), .filter = filter};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
-
 TEST_F(UringDeviceTest, WhereItIsRefusedThreadsReadAndANoteSaysWhy) {
   SKIP_WITHOUT_URING();
   for (const int number : {SYS_io_uring_setup, SYS_io_uring_enter, SYS_io_uring_register}) {
@@ -236,15 +221,6 @@ TEST_F(UringDeviceTest, WhereItIsRefusedThreadsReadAndANoteSaysWhy) {
       }).join();
     }
   }
-}
-
-// The limit does not bind who has CAP_IPC_LOCK, which root has until it is dropped.
-bool DropIpcLock() {
-  __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
-  __user_cap_data_struct data[2] = {};
-  if (syscall(SYS_capget, &header, data) != 0) return false;
-  data[0].effective &= ~(1U << CAP_IPC_LOCK);
-  return syscall(SYS_capset, &header, data) == 0;
 }
 
 TEST_F(UringDeviceTest, UnderALowMemlockLimitReadsGoOnUnregistered) {

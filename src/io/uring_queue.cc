@@ -49,7 +49,12 @@ UringQueue::UringQueue(std::span<const std::unique_ptr<DeviceFile>> files, uint6
   for (size_t i = parts_.size(); i-- > 0;) free_parts_.push_back(static_cast<uint32_t>(i));
 }
 
-UringQueue::~UringQueue() { UringQueue::Drain(); }
+UringQueue::~UringQueue() {
+  UringQueue::Drain();
+  for (const Attachment& attached : attachments_) {
+    if (attached.buffer_idx >= 0) statistics_->RemoveRegistered(attached.memory.size());
+  }
+}
 
 Status UringQueue::Attach(std::span<std::byte> memory) {
   Attachment attachment{.memory = memory, .huge = HugeBytes(memory) >= memory.size()};
@@ -57,6 +62,7 @@ Status UringQueue::Attach(std::span<std::byte> memory) {
     const auto buffer_idx = ring_->RegisterBuffer(memory);
     if (buffer_idx.has_value()) {
       attachment.buffer_idx = *buffer_idx;
+      statistics_->AddRegistered(memory.size());
     } else if (buffer_idx.error().code() == Code::kResourceExhausted) {
       statistics_->Note("register memory", buffer_idx.error().message());
     }
@@ -70,7 +76,10 @@ void UringQueue::Detach(std::span<std::byte> memory) {
       attachments_.begin(), attachments_.end(),
       [memory](const Attachment& attached) { return attached.memory.data() == memory.data(); });
   if (found == attachments_.end()) return;
-  if (found->buffer_idx >= 0) ring_->UnregisterBuffer(found->buffer_idx);
+  if (found->buffer_idx >= 0) {
+    ring_->UnregisterBuffer(found->buffer_idx);
+    statistics_->RemoveRegistered(found->memory.size());
+  }
   attachments_.erase(found);
 }
 
@@ -314,6 +323,7 @@ void UringQueue::FinishReadIfDone(uint32_t read_idx) {
 void UringQueue::Complete(uint32_t read_idx, Status status) {
   Read& read = reads_[read_idx];
   if (read.begun) --num_begun_;
+  if (read.begun && status.ok()) statistics_->AddRead();
   done_.push_back({.tag = read.request.tag, .status = std::move(status)});
   free_reads_.push_back(read_idx);
 }

@@ -61,7 +61,7 @@ std::string ExplainUringFailure(int error_number, std::optional<uint64_t> disabl
   }
   if (error_number == ENOMEM) {
     return fmt::format(
-        "io_uring has no memory for its queues ({}): before Linux 5.12 they count "
+        "io_uring has no memory for its queues ({}): in old and in very new kernels they count "
         "against RLIMIT_MEMLOCK (ulimit -l)",
         words);
   }
