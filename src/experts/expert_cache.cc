@@ -29,9 +29,9 @@ Result<std::unique_ptr<ExpertCache>> ExpertCache::Create(std::unique_ptr<ExpertS
   if (!source->CanFill(MemorySpace::kHost)) {
     return Error(Code::kUnsupported, "{} cannot read into this machine's memory", source->name());
   }
-  PICCHIO_ASSIGN_OR_RETURN(
-      SlotArena arena,
-      SlotArena::Create(source->slot_bytes(), options.num_slots, options.chunk_bytes));
+  PICCHIO_ASSIGN_OR_RETURN(SlotArena arena,
+                           SlotArena::Create(source->slot_bytes(), options.num_slots,
+                                             options.chunk_bytes, options.on_backed));
   std::unique_ptr<ExpertCache> cache(new ExpertCache(std::move(source), std::move(arena), options));
   for (const MemoryChunk& chunk : cache->arena_.chunks()) {
     PICCHIO_RETURN_IF_ERROR(cache->source_->Attach(chunk));

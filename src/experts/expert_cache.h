@@ -59,6 +59,7 @@ class ExpertCache {
     size_t slots_per_layer = 0;
     // Told of every list that Begin is asked for, before it looks. May be empty.
     std::function<void(int layer, std::span<const int32_t> experts)> on_list{};
+    std::function<void(uint64_t)> on_backed{};  // As in SlotArena::Create.
   };
 
   // Allocates and touches all slots and attaches them to the source. Fails with kInvalidArgument
@@ -109,6 +110,7 @@ class ExpertCache {
   // as there are slots; Next submits the rest. The list is copied.
   Fetch Begin(int layer, std::span<const int32_t> experts);
 
+  const SlotArena& arena() const { return arena_; }
   const CacheStats& stats() const { return stats_; }
 
  private:

@@ -24,7 +24,9 @@
 #include "experts/store_test_support.h"
 #include "experts/tiered_expert_source.h"
 #include "format/tensor_directory.h"
+#include "io/bounce_device.h"
 #include "io/buffered_device.h"
+#include "io/direct_device.h"
 #include "support/test_support.h"
 
 namespace picchio {
@@ -465,6 +467,21 @@ std::unique_ptr<ExpertSource> Safetensors(const ExpertRecordLayout& layout = Tes
       .value();
 }
 
+// The same past the page cache, through few and small buffers.
+std::unique_ptr<ExpertSource> SafetensorsBounced(const ExpertRecordLayout& layout) {
+  const Path& folder = ContainerFolder(layout);
+  const std::vector<std::string> names = ListFiles(folder).value();
+  std::vector<Path> paths;
+  for (const std::string& name : names) paths.push_back(folder / name);
+  std::vector<int> layers;
+  for (int layer = kFirstLayer; layer < kEndLayer; ++layer) layers.push_back(layer);
+  auto device = BounceDevice::Create(DirectDevice::Open(paths, {}).value(),
+                                     {.buffer_bytes = 16_KiB, .num_buffers = 3});
+  return SafetensorsExpertSource::Open(TensorDirectory::OpenFiles(folder, names).value(),
+                                       std::move(device).value(), layout, layers, kNumExperts)
+      .value();
+}
+
 // A store of this layout, in blocks of this size, in memory.
 std::unique_ptr<ExpertSource> Packed(const ExpertRecordLayout& layout = TestLayout(),
                                      uint32_t block_size = 4096,
@@ -507,6 +524,7 @@ INSTANTIATE_TEST_SUITE_P(
                    [] { return Safetensors(kMxfp4, {.num_threads = 2, .max_in_flight = 3}); }},
         SourceCase{"SafetensorsOneAtATime",
                    [] { return Safetensors(kMxfp4, {.max_in_flight = 1}); }},
+        SourceCase{"SafetensorsBounced", [] { return SafetensorsBounced(kMxfp4); }},
         SourceCase{"Packed", [] { return Packed(); }},
         SourceCase{"PackedVerifying", [] { return Packed(TestLayout(), 4096, {}, true); }},
         SourceCase{"PackedMxfp4LargeBlocks", [] { return Packed(kMxfp4, 16384); }},

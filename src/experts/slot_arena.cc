@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <string>
+
+#include "base/cgroup.h"
+#include "base/huge_pages.h"
 
 namespace picchio {
 
@@ -10,7 +14,8 @@ uint64_t SlotArena::StrideFor(uint64_t slot_bytes) {
   return std::max<uint64_t>(std::bit_ceil(slot_bytes), 4_KiB);
 }
 
-Result<SlotArena> SlotArena::Create(uint64_t slot_bytes, size_t num_slots, uint64_t chunk_bytes) {
+Result<SlotArena> SlotArena::Create(uint64_t slot_bytes, size_t num_slots, uint64_t chunk_bytes,
+                                    const std::function<void(uint64_t)>& on_backed) {
   if (slot_bytes > kMaxChunkBytes) {
     return Error(Code::kUnsupported, "a slot of {} bytes is larger than a chunk can be ({} bytes)",
                  slot_bytes, kMaxChunkBytes);
@@ -28,6 +33,7 @@ Result<SlotArena> SlotArena::Create(uint64_t slot_bytes, size_t num_slots, uint6
   }
   arena.slots_per_chunk_ = static_cast<size_t>(
       std::max<uint64_t>(std::min(chunk_bytes, kMaxChunkBytes) / arena.stride_, 1));
+  uint64_t backed_bytes = 0;
   for (size_t first = 0; first < num_slots; first += arena.slots_per_chunk_) {
     const uint64_t bytes = std::min(arena.slots_per_chunk_, num_slots - first) * arena.stride_;
     auto memory = PageMemory::Allocate(bytes);
@@ -41,8 +47,20 @@ Result<SlotArena> SlotArena::Create(uint64_t slot_bytes, size_t num_slots, uint6
                              .bytes = bytes,
                              .data = memory->data()});
     arena.memory_.push_back(std::move(memory).value());
+    backed_bytes += bytes;
+    if (on_backed) on_backed(backed_bytes);
   }
   return arena;
+}
+
+uint64_t SlotArena::HugeBytes() const {
+  const std::string smaps = ReadPseudoFile("/proc/self/smaps");
+  uint64_t huge = 0;
+  for (const MemoryChunk& chunk : chunks_) {
+    const uint64_t begin = reinterpret_cast<uintptr_t>(chunk.data);
+    huge += HugeBytesInSmaps(smaps, begin, begin + chunk.bytes);
+  }
+  return huge;
 }
 
 Slot SlotArena::slot(size_t slot_idx) const {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -28,11 +29,16 @@ class SlotArena {
 
   // Chunks are at most `chunk_bytes`, but hold at least one slot. Fails with kResourceExhausted,
   // giving the figures, where the slots do not fit into memory, with kUnsupported where one slot is
-  // larger than a chunk can be.
-  static Result<SlotArena> Create(uint64_t slot_bytes, size_t num_slots, uint64_t chunk_bytes);
+  // larger than a chunk can be. `on_backed` (may be empty) is told after every chunk how many bytes
+  // have been so far: some gigabytes take seconds.
+  static Result<SlotArena> Create(uint64_t slot_bytes, size_t num_slots, uint64_t chunk_bytes,
+                                  const std::function<void(uint64_t)>& on_backed = {});
 
   size_t num_slots() const { return num_slots_; }
   uint64_t stride() const { return stride_; }
+  uint64_t bytes() const { return num_slots_ * stride_; }
+  // How many of them lie in huge pages. Walks the process's page tables: for reports.
+  uint64_t HugeBytes() const;
   std::span<const MemoryChunk> chunks() const { return chunks_; }
   Slot slot(size_t slot_idx) const;
 
