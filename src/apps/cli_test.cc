@@ -85,7 +85,7 @@ TEST(Cli, LostOutputIsAFailure) {
     // A full disk; no output at all, which must not become a file of the model's either.
     for (const char* out : {" > /dev/full", " >&-"}) {
       EXPECT_EQ(WEXITSTATUS(std::system((line + out + " 2> " + err).c_str())), 1) << command << out;
-      const std::string message = WithoutProgress(ReadAll(folder / "err"));
+      const std::string message = WithoutNotes(WithoutProgress(ReadAll(folder / "err")));
       EXPECT_THAT(message, testing::HasSubstr("cannot write to standard output")) << command;
       EXPECT_EQ(std::count(message.begin(), message.end(), '\n'), 1) << message;
     }

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
+#include <sstream>
 #include <string>
 
 #include "apps/progress_test_support.h"
@@ -28,6 +29,16 @@ inline Outcome Picchio(const std::string& arguments, const std::string& before =
   const int status = std::system(command.c_str());
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 128, ReadAll(folder / "out"),
           WithoutProgress(ReadAll(folder / "err"))};
+}
+
+// What a command says of how it works is no part of its messages.
+inline std::string WithoutNotes(const std::string& err) {
+  std::istringstream lines(err);
+  std::string rest;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("note: ")) rest += line + "\n";
+  }
+  return rest;
 }
 
 inline Path DemoModel() { return TestData("../../models/demo"); }

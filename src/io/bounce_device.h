@@ -27,9 +27,6 @@ class BounceDevice final : public BlockDevice {
   static Result<std::unique_ptr<BounceDevice>> Create(std::unique_ptr<BlockDevice> inner,
                                                       const Options& options);
 
-  // What each queue allocates.
-  uint64_t queue_bytes() const { return options_.num_buffers * options_.buffer_bytes; }
-
   const std::string& name() const override { return inner_->name(); }
   size_t num_files() const override { return inner_->num_files(); }
   uint64_t file_bytes(size_t file_idx) const override { return inner_->file_bytes(file_idx); }

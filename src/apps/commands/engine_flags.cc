@@ -90,12 +90,27 @@ void EngineFlags::AddTo(Command& command) {
                      "Check the SHA-256 of each of the store's records as it is loaded");
   command.Switch("--flat-trust", flat_trust,
                  "Take a store of version 2 that the model's manifest does not list");
+  io_flag_ = command.Option("--io", io,
+                            "How experts are read: buffered (through the page cache), direct (past "
+                            "it, by threads), uring "
+                            "(past it, by io_uring), or auto: the best that works here");
+  io_flag_.OneOf({"auto", "buffered", "direct", "uring"}).ShowDefault();
+  command.Option("--qd", queue_depth, "Reads at the device at once, or auto")
+      .Check(WholeNumberFrom(1, 4096, "auto"))
+      .ShowDefault();
 }
 
 Result<StorageOptions> EngineFlags::Storage() const {
   StorageOptions options;
-  PICCHIO_ASSIGN_OR_RETURN(options.num_io_threads,
-                           EnvironmentNumber("IO_THREADS", options.num_io_threads, 1024));
+  PICCHIO_ASSIGN_OR_RETURN(const int environment_threads, EnvironmentNumber("IO_THREADS", 0, 1024));
+  if (queue_depth == "auto") {
+    options.num_io_threads = environment_threads;
+  } else {
+    options.queue_depth = std::atoi(queue_depth.c_str());
+  }
+  PICCHIO_ASSIGN_OR_RETURN(options.io, ParseIoKind(io));
+  PICCHIO_ASSIGN_OR_RETURN(const bool environment_direct, EnvironmentSwitch("DIRECT"));
+  if (environment_direct && !io_flag_.given()) options.io = IoKind::kDirect;
   const bool said = flat_flag_.given();
   const char* environment = std::getenv("FLAT");
   const std::string store = said ? flat : environment == nullptr ? "" : environment;

@@ -22,10 +22,12 @@ struct EngineFlags {
   std::string flat;
   bool flat_verify = false;
   bool flat_trust = false;
+  std::string io = "auto";
+  std::string queue_depth = "auto";
 
   void AddTo(Command& command);
-  // Flags first, then the environment (OMP_NUM_THREADS, ECAP, IO_THREADS, FLAT, FLAT_VERIFY), then
-  // what is usual. What the engine has to say goes to standard error.
+  // Flags first, then the environment (OMP_NUM_THREADS, ECAP, IO_THREADS, DIRECT, FLAT,
+  // FLAT_VERIFY), then what is usual. What the engine has to say goes to standard error.
   Result<EngineOptions> Options() const;
 
  private:
@@ -33,6 +35,7 @@ struct EngineFlags {
 
   Flag flat_flag_;
   Flag flat_verify_flag_;
+  Flag io_flag_;
 };
 
 }  // namespace picchio

@@ -25,11 +25,13 @@ std::optional<Number> Parse(std::string_view word) {
 
 }  // namespace
 
-FlagCheck WholeNumberFrom(int64_t min, int64_t max) {
-  return [min, max](const std::string& word) -> std::string {
+FlagCheck WholeNumberFrom(int64_t min, int64_t max, std::string or_word) {
+  return [min, max, or_word = std::move(or_word)](const std::string& word) -> std::string {
+    if (!or_word.empty() && word == or_word) return {};
     const std::optional<int64_t> value = Parse<int64_t>(word);
     if (value && *value >= min && *value <= max) return {};
-    return fmt::format("{} is not a whole number from {} to {}", Quoted(word), min, max);
+    return fmt::format("{} is not a whole number from {} to {}{}", Quoted(word), min, max,
+                       or_word.empty() ? "" : ", nor " + or_word);
   };
 }
 

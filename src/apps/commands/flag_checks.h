@@ -11,8 +11,8 @@ namespace picchio {
 
 using FlagCheck = std::function<std::string(const std::string&)>;
 
-FlagCheck WholeNumberFrom(int64_t min, int64_t max);
 // Both ends included. `or_word` is taken beside numbers ("auto"); empty: nothing is.
+FlagCheck WholeNumberFrom(int64_t min, int64_t max, std::string or_word = "");
 FlagCheck NumberFrom(double min, double max, std::string or_word = "");
 // -1, or a whole number below 2^64.
 FlagCheck Seed();

@@ -35,8 +35,9 @@ Status Run(const PerplexityFlags& flags) {
   PICCHIO_RETURN_IF_ERROR(CheckScorable(ids, setup->config().vocab_size, plan.context));
   PICCHIO_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
                            Engine::Load(std::move(setup), plan));
-  PrintNotes(*engine);
   PICCHIO_ASSIGN_OR_RETURN(Session session, engine->NewSession());
+
+  PrintNotes(*engine, !flags.json);
 
   RunHooks hooks;
   hooks.cancel = &InterruptFlag();
@@ -58,6 +59,7 @@ Status Run(const PerplexityFlags& flags) {
     PrintJson(json);
     return Status::Ok();
   }
+  PrintLateNotes(*engine);
   std::printf("perplexity %.4f (%.5f nats per token, %llu tokens, windows of %u positions)\n",
               result.value(), result.nats_per_token,
               static_cast<unsigned long long>(result.num_tokens), session.context());

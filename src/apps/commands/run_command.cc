@@ -152,7 +152,7 @@ Status Run(const RunFlags& flags) {
   PICCHIO_ASSIGN_OR_RETURN(const std::unique_ptr<Engine> engine,
                            Engine::Load(std::move(setup), plan));
   PICCHIO_ASSIGN_OR_RETURN(Session session, engine->NewSession());
-  PrintNotes(*engine);
+  PrintNotes(*engine, !flags.json);
 
   RunHooks hooks;
   // From here on Ctrl-C ends the text where it is; before, it ends the process.
@@ -210,6 +210,7 @@ Status Run(const RunFlags& flags) {
     std::fputs(IdsText(generation.generated()).c_str(), stdout);
   }
   std::fflush(stdout);
+  if (!flags.json) PrintLateNotes(*engine);
   if (flags.stats && !flags.json) std::fputs(StatsTable(stats, *engine).c_str(), stderr);
   if (cancelled && (logits.has_value() || ids_file.has_value())) {
     return Status(Code::kCancelled, "stopped: --logits-out and --ids-out were not written");

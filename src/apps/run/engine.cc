@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "apps/progress.h"
+
 namespace picchio {
 
 Result<std::unique_ptr<Engine>> Engine::Load(std::unique_ptr<EngineSetup> setup,
@@ -16,8 +18,11 @@ Result<std::unique_ptr<Engine>> Engine::Load(std::unique_ptr<EngineSetup> setup,
       engine->model_, Model::Open(*from.dense_, from.config(), dense_has_biases, *engine->pool_));
   from.dense_.reset();
   engine->storage_ = from.storage_.source.get();
-  PICCHIO_ASSIGN_OR_RETURN(engine->experts_, ExpertCache::Create(std::move(from.storage_.source),
-                                                                 engine->CacheOptions()));
+  ExpertCache::Options cache = engine->CacheOptions();
+  Progress progress("preparing memory", plan.cache_bytes);
+  cache.on_backed = [&](uint64_t bytes) { progress.SetDone(bytes); };
+  PICCHIO_ASSIGN_OR_RETURN(engine->experts_,
+                           ExpertCache::Create(std::move(from.storage_.source), cache));
   PICCHIO_ASSIGN_OR_RETURN(
       engine->forward_,
       ForwardPass::Create(*engine->model_, *engine->experts_, *engine->pool_,

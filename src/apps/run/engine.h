@@ -36,6 +36,8 @@ class Engine {
   const ExpertCache& experts() const { return *experts_; }
   // The sources that experts are read from, in order of preference.
   std::span<const TierStats> tiers() const { return storage_->tier_stats(); }
+  // How each of them is read.
+  std::span<const DeviceInUse> devices() const { return setup_->storage_.devices; }
   // Why the store is not among them; empty where it is, or where there is none.
   const std::string& store_refusal() const { return setup_->storage_.refusal; }
   ForwardPass& forward() { return *forward_; }

@@ -7,6 +7,7 @@
 #include "experts/packed_expert_source.h"
 #include "experts/safetensors_expert_source.h"
 #include "format/flat_model.h"
+#include "io/bounce_device.h"
 #include "io/buffered_device.h"
 
 namespace picchio {
@@ -21,36 +22,80 @@ Result<ExpertRecordLayout> UsualLayout(const ModelFolder& model) {
                                   !v2 && model.config.expert_bias);
 }
 
-Result<std::unique_ptr<PackedExpertSource>> OpenStore(const ModelFolder& model, const Path& path,
-                                                      const StorageOptions& options) {
-  PICCHIO_ASSIGN_OR_RETURN(
-      std::unique_ptr<BlockDevice> device,
-      BufferedDevice::Open({&path, 1}, {.num_threads = options.num_io_threads}));
-  PICCHIO_ASSIGN_OR_RETURN(FlatIndex index, ReadFlatIndex(*device));
-  PICCHIO_RETURN_IF_ERROR(
-      CheckFlatModel(index, FlatModelOf(model), options.flat_trust, device->name()));
-  return PackedExpertSource::Open(std::move(device), std::move(index),
-                                  {.verify_sha256 = options.flat_verify});
+// Buffers that unaligned reads go through: of each queue as many as reads are at the device, but
+// for absurd depths.
+constexpr int kDefaultBuffers = 32;
+constexpr int kMostBuffers = 64;
+
+OpenDeviceOptions DeviceOptions(const StorageOptions& options) {
+  return {.kind = options.io,
+          .queue_depth = options.queue_depth,
+          .num_threads = options.num_io_threads,
+          .faults = options.faults};
 }
 
-Result<std::unique_ptr<ExpertSource>> OpenContainer(const ModelFolder& model,
-                                                    const ExpertRecordLayout& layout,
-                                                    int num_io_threads) {
+// What decides how the store is opened: its block size, and how large a record is.
+Result<OpenDeviceOptions> StoreDeviceOptions(const Path& path, const StorageOptions& options) {
+  PICCHIO_ASSIGN_OR_RETURN(const auto device, BufferedDevice::Open({&path, 1}, {.num_threads = 1}));
+  PICCHIO_ASSIGN_OR_RETURN(const FlatIndex index, ReadFlatIndex(*device));
+  OpenDeviceOptions result = DeviceOptions(options);
+  result.max_alignment = index.superblock().block_size;
+  result.probe_read_bytes = index.padded_record_bytes();
+  return result;
+}
+
+// The source, and how it is read.
+template <typename Source>
+struct Opened {
+  std::unique_ptr<Source> source;
+  DeviceInUse in_use{};
+};
+
+Result<Opened<PackedExpertSource>> OpenStore(const ModelFolder& model, const Path& path,
+                                             const StorageOptions& options) {
+  PICCHIO_ASSIGN_OR_RETURN(const OpenDeviceOptions how, StoreDeviceOptions(path, options));
+  PICCHIO_ASSIGN_OR_RETURN(OpenedDevice opened, OpenDevice({&path, 1}, how));
+  if (options.wrap_store) opened.device = options.wrap_store(std::move(opened.device));
+  // Once more, through the device that records come from: the file may be another one by now.
+  PICCHIO_ASSIGN_OR_RETURN(FlatIndex index, ReadFlatIndex(*opened.device));
+  PICCHIO_RETURN_IF_ERROR(
+      CheckFlatModel(index, FlatModelOf(model), options.flat_trust, opened.device->name()));
+  const BlockDevice* const device = opened.device.get();
+  PICCHIO_ASSIGN_OR_RETURN(auto source,
+                           PackedExpertSource::Open(std::move(opened.device), std::move(index),
+                                                    {.verify_sha256 = options.flat_verify}));
+  return Opened<PackedExpertSource>{std::move(source), {device, std::move(opened.choice)}};
+}
+
+Result<Opened<ExpertSource>> OpenContainer(const ModelFolder& model,
+                                           const ExpertRecordLayout& layout,
+                                           const StorageOptions& options) {
   std::vector<Path> paths;
   for (size_t i = 0; i < model.tensors.num_files(); ++i) {
     paths.push_back(model.path / model.tensors.file_name(i));
   }
-  PICCHIO_ASSIGN_OR_RETURN(std::unique_ptr<BlockDevice> device,
-                           BufferedDevice::Open(paths, {.num_threads = num_io_threads}));
+  OpenDeviceOptions how = DeviceOptions(options);
+  if (how.kind == IoKind::kAuto) how.kind = IoKind::kBuffered;
+  PICCHIO_ASSIGN_OR_RETURN(OpenedDevice opened, OpenDevice(paths, how));
+  Opened<ExpertSource> result;
+  if (opened.device->alignment() > 1) {
+    const int wanted = how.queue_depth > 0 ? how.queue_depth : kDefaultBuffers;
+    PICCHIO_ASSIGN_OR_RETURN(
+        auto bounced,
+        BounceDevice::Create(std::move(opened.device),
+                             {.num_buffers = static_cast<size_t>(std::min(wanted, kMostBuffers))}));
+    opened.device = std::move(bounced);
+  }
+  result.in_use = {opened.device.get(), std::move(opened.choice)};
   std::vector<int> moe_layers;
   for (size_t layer = 0; layer < model.config.layers.size(); ++layer) {
     if (model.config.layers[layer].moe) moe_layers.push_back(static_cast<int>(layer));
   }
   PICCHIO_ASSIGN_OR_RETURN(
-      std::unique_ptr<ExpertSource> source,
-      SafetensorsExpertSource::Open(model.tensors, std::move(device), layout, moe_layers,
+      result.source,
+      SafetensorsExpertSource::Open(model.tensors, std::move(opened.device), layout, moe_layers,
                                     static_cast<int>(model.config.num_experts)));
-  return source;
+  return result;
 }
 
 // The store to look for; nothing where there is none to be.
@@ -108,9 +153,10 @@ Result<ExpertStorage> OpenExpertStorage(const ModelFolder& model, const StorageO
   if (path) {
     auto store = OpenStore(model, *path, options);
     if (store.has_value()) {
-      if (!has_container) PICCHIO_RETURN_IF_ERROR(CheckComplete(**store, model));
-      layout = (*store)->layout();
-      tiers.push_back(std::move(*store));
+      if (!has_container) PICCHIO_RETURN_IF_ERROR(CheckComplete(*store->source, model));
+      layout = store->source->layout();
+      tiers.push_back(std::move(store->source));
+      storage.devices.push_back(std::move(store->in_use));
     } else if (has_container) {
       storage.refusal = store.error().message();
       if (notice) {
@@ -125,9 +171,9 @@ Result<ExpertStorage> OpenExpertStorage(const ModelFolder& model, const StorageO
     }
   }
   if (has_container) {
-    PICCHIO_ASSIGN_OR_RETURN(std::unique_ptr<ExpertSource> container,
-                             OpenContainer(model, layout, options.num_io_threads));
-    tiers.push_back(std::move(container));
+    PICCHIO_ASSIGN_OR_RETURN(auto container, OpenContainer(model, layout, options));
+    tiers.push_back(std::move(container.source));
+    storage.devices.push_back(std::move(container.in_use));
   }
   if (tiers.empty()) {
     return Error(Code::kNotFound, "the experts of {} are in its store only, and {}",

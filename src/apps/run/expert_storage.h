@@ -7,11 +7,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "apps/model_folder.h"
 #include "base/file.h"
 #include "base/status.h"
 #include "experts/tiered_expert_source.h"
+#include "io/open_device.h"
 
 namespace picchio {
 
@@ -21,11 +23,25 @@ struct StorageOptions {
   bool flat_off = false;     // No store at all.
   bool flat_verify = false;  // Check each record's SHA-256 as it is loaded.
   bool flat_trust = false;   // Take a store of version 2 that the manifest does not list.
-  int num_io_threads = 8;    // Reads in flight at the device.
+  // How the store is read. The container, whose tensors lie at any byte, is read buffered unless
+  // kDirect or kUring ask for more: then through aligned buffers and a copy.
+  IoKind io = IoKind::kAuto;
+  int queue_depth = 0;     // As in OpenDeviceOptions,
+  int num_io_threads = 0;  // and so is this.
+  // For tests: what goes wrong between us and the system, and a device around the store's.
+  std::shared_ptr<TransferFaults> faults{};
+  std::function<std::unique_ptr<BlockDevice>(std::unique_ptr<BlockDevice>)> wrap_store{};
+};
+
+// How one of the sources is read.
+struct DeviceInUse {
+  const BlockDevice* device = nullptr;  // The source's.
+  std::string choice{};                 // One line: which way was chosen and why.
 };
 
 struct ExpertStorage {
   std::unique_ptr<TieredExpertSource> source;
+  std::vector<DeviceInUse> devices{};  // Of its tiers, in their order.
   std::string refusal;  // Why there is a store and it is not used; empty where that is not so.
 };
 

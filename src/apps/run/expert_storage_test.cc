@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "apps/pack/store_test_support.h"
-#include "apps/run/engine.h"
+#include "apps/run/scored_test_support.h"
 #include "apps/run/store_models_test_support.h"
 #include "support/test_support.h"
 
@@ -17,36 +17,9 @@ void ConvertFixture(const char* fixture, PayloadKind kind, const Path& folder) {
   MakeModelWithoutStore(fixture, kind, folder);
 }
 
-// An engine, what it said, and its logits of some tokens.
-struct Ran {
-  explicit Ran(const Path& folder, const StorageOptions& storage = {}) {
-    EngineOptions options{.num_threads = 2, .storage = storage};
-    options.memory = {.context = 64, .prefill_span = 8};
-    options.notice = [this](std::string_view said) { notices.emplace_back(said); };
-    auto opened = Engine::Open(folder, options);
-    EXPECT_OK(opened);
-    if (!opened.has_value()) return;
-    engine = std::move(*opened);
-    const std::vector<int32_t> ids = {1, 5, 9, 2, 30, 7, 11, 4, 17, 3, 8, 25};
-    auto session = engine->NewSession();
-    EXPECT_OK(session);
-    EXPECT_OK(session->Score(ids, 0,
-                             [&](uint32_t, std::span<const float> row) {
-                               logits.insert(logits.end(), row.begin(), row.end());
-                             },
-                             {}));
-  }
-
-  std::vector<std::string> notices;
-  std::unique_ptr<Engine> engine;
-  std::vector<float> logits;
-};
-
 // The same bits, from the store unless it says otherwise.
-void ExpectSame(const Ran& ran, const Ran& reference) {
-  ASSERT_FALSE(ran.logits.empty());
-  ASSERT_EQ(ran.logits.size(), reference.logits.size());
-  EXPECT_EQ(std::memcmp(ran.logits.data(), reference.logits.data(), ran.logits.size() * 4), 0);
+void ExpectSame(const Scored& ran, const Scored& reference) {
+  EXPECT_TRUE(ran.SameBits(reference));
   EXPECT_EQ(ran.engine->store_refusal(), "");
   ASSERT_EQ(ran.engine->tiers().size(), 2u);
   EXPECT_GT(ran.engine->tiers()[0].served, 0u);
@@ -63,7 +36,7 @@ TEST_P(StoredModels, LogitsAreTheSameBitsWhereverExpertsComeFrom) {
   TemporaryFolder temporary;
   const Path folder = temporary / "model";
   ConvertFixture(GetParam().fixture, GetParam().kind, folder);
-  const Ran reference(folder);
+  const Scored reference(folder);
   ASSERT_EQ(reference.engine->tiers().size(), 1u);
   const StoreWriter writer(folder);
   for (const uint32_t version : {2u, 3u}) {
@@ -73,7 +46,7 @@ TEST_P(StoredModels, LogitsAreTheSameBitsWhereverExpertsComeFrom) {
     WriteAll(folder / kStoreName, bytes);
     if (version == 2) ListStore(folder, kStoreName, bytes);
     for (const bool verify : {false, true}) {
-      const Ran whole(folder, {.flat_verify = verify});
+      const Scored whole(folder, {.flat_verify = verify});
       ExpectSame(whole, reference);
       EXPECT_EQ(whole.engine->tiers()[0].failed, 0u);
       EXPECT_EQ(whole.engine->tiers()[1].served, 0u);
@@ -82,7 +55,7 @@ TEST_P(StoredModels, LogitsAreTheSameBitsWhereverExpertsComeFrom) {
 
     DamageEveryThirdRecord(store, bytes);
     WriteAll(folder / kStoreName, bytes);
-    const Ran damaged(folder, {.flat_verify = version == 2});
+    const Scored damaged(folder, {.flat_verify = version == 2});
     ExpectSame(damaged, reference);
     EXPECT_GT(damaged.engine->tiers()[0].failed, 0u);
     EXPECT_EQ(damaged.engine->tiers()[1].served, damaged.engine->tiers()[0].failed);
@@ -94,7 +67,7 @@ TEST_P(StoredModels, LogitsAreTheSameBitsWhereverExpertsComeFrom) {
     std::erase_if(partial.records, [&](const auto& entry) { return entry.first.first > first; });
     bytes = partial.Bytes();
     WriteAll(folder / kStoreName, bytes);
-    const Ran one_layer(folder, {.flat_trust = true});
+    const Scored one_layer(folder, {.flat_trust = true});
     ExpectSame(one_layer, reference);
     EXPECT_GT(one_layer.engine->tiers()[1].served, 0u);
     ASSERT_EQ(one_layer.notices.size(), 1u);
@@ -216,26 +189,6 @@ TEST_F(ExpertStorageTest, TakesAStoreOfVersion2OnlyIfItIsListedOrTrusted) {
   for (auto& [key, record] : old.records) record[100] ^= 1;
   WriteStore(old.Bytes());
   ExpectRefused("is not a store that the model's manifest lists");
-}
-
-TEST_F(ExpertStorageTest, RunsOnWhileTheStoreIsTakenAway) {
-  WriteStore(StoreWriter(folder()).Make(3).Bytes());
-  const Ran reference(folder(), {.flat_off = true});
-  EngineOptions options{.num_threads = 1};
-  options.memory.context = 64;
-  options.memory.slots_per_layer = 1;
-  ASSERT_OK_AND_ASSIGN(const auto engine, Engine::Open(folder(), options));
-  std::filesystem::resize_file(folder() / kStoreName, 3 * 4096);
-  const std::vector<int32_t> ids = {1, 5, 9, 2, 30, 7, 11, 4, 17, 3, 8, 25};
-  ASSERT_OK_AND_ASSIGN(Session session, engine->NewSession());
-  std::vector<float> logits;
-  ASSERT_OK(session.Score(ids, 0,
-                          [&](uint32_t, std::span<const float> row) {
-                            logits.insert(logits.end(), row.begin(), row.end());
-                          },
-                          {}));
-  EXPECT_EQ(logits, reference.logits);
-  EXPECT_GT(engine->tiers()[0].failed, 0u);
 }
 
 }  // namespace

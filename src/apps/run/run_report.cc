@@ -41,13 +41,45 @@ std::string PhaseTable(const char* name, const PhaseStats& phase) {
       phase.cache.reads, FormatBytes(phase.cache.bytes), GigabytesPerSecond(phase));
 }
 
+std::string DeviceTable(const DeviceInUse& in_use) {
+  const DeviceReport report = in_use.device->Report();
+  std::string table = fmt::format("        {}\n", in_use.choice);
+  if (report.num_reads > 0) {
+    table +=
+        fmt::format("        {} reads, {} past the page cache, {} through it", report.num_reads,
+                    FormatBytes(report.direct_bytes), FormatBytes(report.buffered_bytes));
+    if (report.registered_bytes > 0) {
+      table += fmt::format(", into {} of registered memory", FormatMemory(report.registered_bytes));
+    }
+    if (report.num_direct_failures > 0) {
+      table += fmt::format("; {} failed unbuffered and were repeated", report.num_direct_failures);
+    }
+    table += "\n";
+  }
+  for (const std::string& note : report.notes) table += fmt::format("        {}\n", note);
+  return table;
+}
+
+Json DeviceJson(const DeviceInUse& in_use) {
+  const DeviceReport report = in_use.device->Report();
+  return {{"choice", in_use.choice},
+          {"reads", report.num_reads},
+          {"direct_bytes", report.direct_bytes},
+          {"buffered_bytes", report.buffered_bytes},
+          {"resumed", report.num_resumed},
+          {"retried_buffered", report.num_direct_failures},
+          {"registered_bytes", report.registered_bytes},
+          {"notes", report.notes}};
+}
+
 std::string StorageTable(const Engine& engine) {
   std::string table;
-  for (const TierStats& tier : engine.tiers()) {
+  for (size_t i = 0; i < engine.tiers().size(); ++i) {
+    const TierStats& tier = engine.tiers()[i];
     table += fmt::format("{:<7} {} records from {}", table.empty() ? "storage" : "", tier.served,
                          tier.name);
     if (tier.failed > 0) table += fmt::format(", {} not served", tier.failed);
-    table += "\n";
+    table += "\n" + DeviceTable(engine.devices()[i]);
   }
   if (!engine.store_refusal().empty()) {
     table += fmt::format("        store refused: {}\n", engine.store_refusal());
@@ -57,8 +89,12 @@ std::string StorageTable(const Engine& engine) {
 
 Json StorageJson(const Engine& engine) {
   Json tiers = Json::array();
-  for (const TierStats& tier : engine.tiers()) {
-    tiers.push_back({{"name", tier.name}, {"served", tier.served}, {"failed", tier.failed}});
+  for (size_t i = 0; i < engine.tiers().size(); ++i) {
+    const TierStats& tier = engine.tiers()[i];
+    tiers.push_back({{"name", tier.name},
+                     {"served", tier.served},
+                     {"failed", tier.failed},
+                     {"io", DeviceJson(engine.devices()[i])}});
   }
   Json json{{"tiers", std::move(tiers)}, {"store_refused", nullptr}};
   if (!engine.store_refusal().empty()) json["store_refused"] = engine.store_refusal();
@@ -73,7 +109,14 @@ uint64_t PeakResidentBytes() {
   return static_cast<uint64_t>(usage.ru_maxrss) * 1024;
 }
 
-void PrintNotes(const Engine& engine) {
+void PrintNotes(const Engine& engine, bool storage) {
+  if (storage) {
+    const DeviceInUse& in_use = engine.devices().front();
+    std::fprintf(stderr, "note: %s: %s\n", in_use.device->name().c_str(), in_use.choice.c_str());
+    for (const std::string& note : in_use.device->Report().notes) {
+      std::fprintf(stderr, "note: %s\n", note.c_str());
+    }
+  }
   if (engine.num_threads() < engine.num_threads_wanted()) {
     std::fprintf(stderr, "note: the system gives only %d of %d threads\n", engine.num_threads(),
                  engine.num_threads_wanted());
@@ -87,14 +130,28 @@ void PrintNotes(const Engine& engine) {
   }
 }
 
+void PrintLateNotes(const Engine& engine) {
+  for (const DeviceInUse& in_use : engine.devices()) {
+    const DeviceReport report = in_use.device->Report();
+    if (report.num_direct_failures == 0) continue;
+    std::fprintf(
+        stderr, "note: %s: %llu unbuffered reads failed and were repeated through the page cache\n",
+        in_use.device->name().c_str(), static_cast<unsigned long long>(report.num_direct_failures));
+  }
+}
+
 std::string StatsTable(const RunStats& stats, const Engine& engine) {
   std::string table = PhaseTable("prompt", stats.prompt) + PhaseTable("decode", stats.decode);
   const uint64_t fallbacks = stats.prompt.cache.fallbacks + stats.decode.cache.fallbacks;
   if (fallbacks > 0)
     table += fmt::format("        {} reads fell back to another source\n", fallbacks);
   table += StorageTable(engine);
-  table += fmt::format("memory  {}; peak resident {}; {} threads\n", engine.memory().Breakdown(),
-                       FormatMemory(PeakResidentBytes()), engine.num_threads());
+  const SlotArena& arena = engine.experts().arena();
+  table += fmt::format(
+      "memory  {}; {:.0f} % of the cache in huge pages; peak resident {}; {} threads\n",
+      engine.memory().Breakdown(),
+      100.0 * static_cast<double>(arena.HugeBytes()) / static_cast<double>(arena.bytes()),
+      FormatMemory(PeakResidentBytes()), engine.num_threads());
   return table;
 }
 
@@ -129,6 +186,7 @@ Json StatsJson(const RunStats& stats, const Engine& engine) {
             {"working_bytes", memory.working_bytes},
             {"kv_bytes", memory.kv_bytes},
             {"cache_bytes", memory.cache_bytes},
+            {"cache_huge_bytes", engine.experts().arena().HugeBytes()},
             {"peak_resident_bytes", PeakResidentBytes()}}}};
 }
 

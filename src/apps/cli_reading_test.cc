@@ -1,0 +1,52 @@
+// How experts are read: what the flags and the environment choose, and what is said of it.
+#include "apps/cli_test_support.h"
+#include "base/json.h"
+
+namespace picchio {
+namespace {
+
+// The storage part of a run's report.
+Json StorageOf(const std::string& arguments, const std::string& environment = "") {
+  const Outcome run = Picchio(
+      "run " + Shell(DemoModel()) + " -p Once -n 2 --temp 0 --json " + arguments, environment);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  auto report = ParseJson(run.out, "run");
+  EXPECT_OK(report);
+  return (*report)["stats"]["storage"];
+}
+
+// What is said of how experts are read, and where it is said.
+TEST(CliReading, AFlagOfReadingBeatsTheEnvironment) {
+  const auto choice = [](const std::string& arguments, const std::string& environment) {
+    const Json storage = StorageOf("--flat 0 " + arguments, environment);
+    return storage["tiers"][0]["io"]["choice"].get<std::string>();
+  };
+  EXPECT_EQ(choice("", ""), "buffered reads by 16 threads");
+  EXPECT_EQ(choice("", "IO_THREADS=3"), "buffered reads by 3 threads");
+  EXPECT_EQ(choice("--qd 5", "IO_THREADS=3"), "buffered reads by 5 threads");
+  EXPECT_EQ(choice("--qd auto", "IO_THREADS=3"), "buffered reads by 3 threads");
+  EXPECT_EQ(choice("--io buffered", "DIRECT=1"), "buffered reads by 16 threads");
+  EXPECT_EQ(choice("--io auto", "DIRECT=1"), "buffered reads by 16 threads");
+  EXPECT_EQ(choice("", "DIRECT=0"), "buffered reads by 16 threads");
+  // Where the file system has no unbuffered access, that is said behind the same words.
+  EXPECT_EQ(choice("--io direct --qd 2", ""), choice("--qd 2", "DIRECT=1"));
+  EXPECT_THAT(choice("", "DIRECT=1 IO_THREADS=2"),
+              testing::HasSubstr("buffered reads by 2 threads"));
+
+  const std::string run = "run " + Shell(DemoModel()) + " -p Once -n 1 ";
+  EXPECT_EQ(Picchio(run + "--io fast").exit_code, 2);
+  EXPECT_EQ(Picchio(run + "--qd 0").exit_code, 2);
+  EXPECT_EQ(Picchio(run + "--qd many").exit_code, 2);
+  const Outcome wrong = Picchio(run, "DIRECT=yes");
+  EXPECT_EQ(wrong.exit_code, 1);
+  EXPECT_THAT(wrong.err, testing::HasSubstr("DIRECT is \"yes\", expected 0 or 1"));
+
+  const Outcome said = Picchio(run + "--flat 0 --stats");
+  EXPECT_THAT(said.err, testing::HasSubstr(": buffered reads by 16 threads\n"));
+  EXPECT_THAT(said.err, testing::HasSubstr(" through it"));
+  EXPECT_THAT(said.err, testing::HasSubstr("of the cache in huge pages"));
+  EXPECT_EQ(Picchio(run + "--json").err, "");
+}
+
+}  // namespace
+}  // namespace picchio
