@@ -49,6 +49,7 @@ int RunCommandLine(int argc, char** argv) {
   picchio::AddRunCommand(commands);
   picchio::AddPerplexityCommand(commands);
   picchio::AddBenchCommand(commands);
+  picchio::AddSynthCommand(commands);
   picchio::AddTokenizeCommand(commands);
   return line.Run(argc, argv);
 }
