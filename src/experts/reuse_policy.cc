@@ -10,13 +10,16 @@
 // the reuse of its like is the idea of EVA, Beckmann and Sanchez 2017, and LHD, Beckmann et al.
 // 2018; here the records that are not held are seen too, as there are so few.)
 //
-// A group is a queue in order of last use, so growing older is moving the heads on: a record moves
-// at most once per age between two uses. A victim is of the least worthy queue that is not empty:
-// its oldest where worth falls with age, its youngest where it rises, as in a scan.
+// Each layer has its own queue for each group, in order of last use, and its own clock, so growing
+// older is moving the heads of its queues on when its turn comes: a record moves at most once per
+// age between two uses. A victim is of the layer's least worthy queue that is not empty: its oldest
+// where worth falls with age, its youngest where it rises, as in a scan. Of all layers' the one
+// goes whose worth is least, discounted by when the layer comes next.
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
+#include <map>
 #include <numeric>
 #include <vector>
 
@@ -40,7 +43,7 @@ constexpr size_t kNumGroups = kNumClasses * kNumAges;
 constexpr double kHorizonPasses = 16;
 
 // What is expected of a group weighs as much as so many record-passes that were seen.
-constexpr double kPriorWeight = 10;
+constexpr double kPriorWeight = 60;
 
 // What was seen counts half after so many passes, since texts change.
 constexpr double kMemoryPasses = 512;
@@ -68,66 +71,73 @@ class ReusePolicy final : public EvictionPolicy {
     for (size_t i = 0; i < decay_.size(); ++i) {
       decay_[i] = std::exp2(-static_cast<double>(i) / kHalfLifePasses);
     }
-    queues_.fill({});
     ComputeWorth();
   }
 
   void BeginList(int layer) override {
-    ++now_;
     const double pass_before = clock_.pass();
     clock_.BeginList(layer);
     if (clock_.pass() != pass_before) {
-      lists_per_pass_ = now_ - pass_began_;
-      pass_began_ = now_;
       const auto pass = static_cast<uint64_t>(clock_.pass());
       if (pass < kEarlyPasses || pass % kPassesBetween == 0) ComputeWorth();
     }
-    GrowOlder();
+    now_ = LayerIdx(layer);
+    ++layers_[now_].turns;
+    GrowOlder(layers_[now_]);
   }
 
   void Use(RecordId record) override {
     Known& known = At(records_, record);
     if (known.popularity > 0) {
-      const uint64_t passes = PassesSince(known.last_use);
+      const uint64_t passes = PassesSince(known);
       Learn(known.popularity_class, passes);
       known.popularity *= passes < decay_.size() ? decay_[passes] : 0;
     }
     known.popularity += 1;
     known.popularity_class = ClassOf(known.popularity);
-    known.last_use = now_;
+    known.layer = now_;
+    known.last_turn = layers_[now_].turns;
   }
 
-  void Seed(RecordId record, int /*layer*/, double uses) override {
+  void Seed(RecordId record, int layer, double uses) override {
     Known& known = At(records_, record);
     known.popularity = std::max(uses, 1e-3);
     known.popularity_class = ClassOf(known.popularity);
-    known.last_use = now_;
+    known.layer = LayerIdx(layer);
+    known.last_turn = layers_[known.layer].turns;
   }
 
   void Offer(RecordId record) override {
-    Known& known = records_[record];
-    Append(known.popularity_class * kNumAges + AgeOf(PassesSince(known.last_use)), record);
+    const Known& known = records_[record];
+    Append(known.popularity_class * kNumAges + AgeOf(PassesSince(known)), record);
   }
 
   void Withdraw(RecordId record) override { Unlink(record); }
 
   std::optional<RecordId> Victim() override {
-    for (size_t word = 0; word < occupied_.size(); ++word) {
-      if (occupied_[word] == 0) continue;
-      const size_t rank = 64 * word + static_cast<size_t>(std::countr_zero(occupied_[word]));
-      const size_t group = by_worth_[rank];
-      return rises_[group] ? queues_[group].last : queues_[group].first;
+    std::optional<RecordId> victim;
+    double least = 0;
+    for (size_t idx = 0; idx < layers_.size(); ++idx) {
+      const std::optional<size_t> rank = layers_[idx].FirstOccupied();
+      if (!rank.has_value()) continue;
+      const size_t group = by_worth_[*rank];
+      const double worth = worth_[group] * discount_[LayersUntil(idx)];
+      if (victim.has_value() && worth >= least) continue;
+      least = worth;
+      const Queue& queue = layers_[idx].queues[group];
+      victim = rises_[group] ? queue.last : queue.first;
     }
-    return std::nullopt;
+    return victim;
   }
 
  private:
   static constexpr RecordId kNone = UINT32_MAX;
 
   struct Known {
-    double popularity = 0;  // Decayed count of uses as of the last one; 0: never used.
-    uint64_t last_use = 0;  // now_ then.
-    size_t popularity_class = 0;
+    double popularity = 0;   // Decayed count of uses as of the last one; 0: never used.
+    uint64_t last_turn = 0;  // Of its layer.
+    uint32_t layer = 0;      // Index of layers_.
+    uint32_t popularity_class = 0;
     // While offered.
     size_t group = 0;
     RecordId before = kNone;
@@ -137,14 +147,58 @@ class ReusePolicy final : public EvictionPolicy {
     RecordId first = kNone;  // Used longest ago.
     RecordId last = kNone;
   };
+  struct Layer {
+    uint64_t turns = 0;  // Lists of the layer so far.
+    size_t order = 0;    // Its place in a pass.
+    std::array<Queue, kNumGroups> queues{};
+    // A bit for each place in by_worth_ whose queue is not empty.
+    std::array<uint64_t, (kNumGroups + 63) / 64> occupied{};
 
-  static size_t ClassOf(double popularity) {
+    std::optional<size_t> FirstOccupied() const {
+      for (size_t word = 0; word < occupied.size(); ++word) {
+        if (occupied[word] != 0) {
+          return 64 * word + static_cast<size_t>(std::countr_zero(occupied[word]));
+        }
+      }
+      return std::nullopt;
+    }
+    void SetOccupied(size_t rank, bool is) {
+      const uint64_t bit = uint64_t{1} << rank % 64;
+      occupied[rank / 64] = is ? occupied[rank / 64] | bit : occupied[rank / 64] & ~bit;
+    }
+  };
+
+  static uint32_t ClassOf(double popularity) {
     const double idx = std::log2(popularity) * kClassesPerDoubling;
-    return static_cast<size_t>(std::clamp(idx, 0.0, kNumClasses - 1.0));
+    return static_cast<uint32_t>(std::clamp(idx, 0.0, kNumClasses - 1.0));
   }
 
-  // How many of its layer's turns have begun since: all lists of a pass count alike.
-  uint64_t PassesSince(uint64_t list) const { return (now_ - list) / lists_per_pass_; }
+  // Layers without experts do not count, so layers get their numbers as they come.
+  uint32_t LayerIdx(int layer) {
+    const auto [at, is_new] = layer_idx_.try_emplace(layer, static_cast<uint32_t>(layers_.size()));
+    if (is_new) {
+      layers_.emplace_back();
+      size_t order = 0;
+      for (const auto& [_, idx] : layer_idx_) layers_[idx].order = order++;
+      discount_.clear();
+      for (size_t ahead = 0; ahead < layers_.size(); ++ahead) {
+        discount_.push_back(std::exp(-static_cast<double>(ahead) /
+                                     (kHorizonPasses * static_cast<double>(layers_.size()))));
+      }
+    }
+    return at->second;
+  }
+
+  // Between now and the layer's next turn; the current one's is a whole pass away.
+  size_t LayersUntil(size_t idx) const {
+    const size_t count = layers_.size();
+    return (layers_[idx].order + 2 * count - layers_[now_].order - 1) % count;
+  }
+
+  // Turns of the record's layer since it was used.
+  uint64_t PassesSince(const Known& known) const {
+    return layers_[known.layer].turns - known.last_turn;
+  }
 
   // A record of this class was used after so many passes.
   void Learn(size_t popularity_class, uint64_t passes) {
@@ -157,16 +211,16 @@ class ReusePolicy final : public EvictionPolicy {
     uses_[base + end] += 1;
   }
 
-  // Moves the records whose age has changed to their queues.
-  void GrowOlder() {
-    for (size_t word = 0; word < occupied_.size(); ++word) {
-      for (uint64_t bits = occupied_[word]; bits != 0; bits &= bits - 1) {
+  // Moves the layer's records whose age has changed to their queues.
+  void GrowOlder(Layer& layer) {
+    for (size_t word = 0; word < layer.occupied.size(); ++word) {
+      for (uint64_t bits = layer.occupied[word]; bits != 0; bits &= bits - 1) {
         const size_t group = by_worth_[64 * word + static_cast<size_t>(std::countr_zero(bits))];
         const size_t age = group % kNumAges;
         if (age + 1 == kNumAges) continue;
-        while (queues_[group].first != kNone) {
-          const RecordId record = queues_[group].first;
-          const size_t age_now = AgeOf(PassesSince(records_[record].last_use));
+        while (layer.queues[group].first != kNone) {
+          const RecordId record = layer.queues[group].first;
+          const size_t age_now = AgeOf(PassesSince(records_[record]));
           if (age_now <= age) break;
           Unlink(record);
           Append(group - age + age_now, record);
@@ -200,7 +254,6 @@ class ReusePolicy final : public EvictionPolicy {
       uses_[group] *= keep;
       exposure_[group] *= keep;
     }
-    std::array<double, kNumGroups> worth;
     for (size_t c = 0; c < kNumClasses; ++c) {
       // From the oldest age on: within an age the hazard is constant, and so is the discount, so
       // the worth at its beginning is that of a use within it and of living on to the next.
@@ -211,37 +264,31 @@ class ReusePolicy final : public EvictionPolicy {
         const double passes = age_begin_[age + 1] - age_begin_[age];
         const double on = std::exp(-passes * (hazard + 1 / kHorizonPasses));
         next = next < 0 ? for_ever : for_ever * (1 - on) + on * next;
-        worth[c * kNumAges + age] = next;
-        rises_[c * kNumAges + age] = age + 1 < kNumAges && next < worth[c * kNumAges + age + 1];
+        worth_[c * kNumAges + age] = next;
+        rises_[c * kNumAges + age] = age + 1 < kNumAges && next < worth_[c * kNumAges + age + 1];
       }
     }
     std::iota(by_worth_.begin(), by_worth_.end(), size_t{0});
-    std::ranges::stable_sort(by_worth_, {}, [&](size_t group) { return worth[group]; });
-    occupied_.fill(0);
-    for (size_t rank = 0; rank < kNumGroups; ++rank) {
-      rank_of_[by_worth_[rank]] = rank;
-      if (queues_[by_worth_[rank]].first != kNone) SetOccupied(rank, true);
-    }
-  }
-
-  void SetOccupied(size_t rank, bool occupied) {
-    const uint64_t bit = uint64_t{1} << rank % 64;
-    if (occupied) {
-      occupied_[rank / 64] |= bit;
-    } else {
-      occupied_[rank / 64] &= ~bit;
+    std::ranges::stable_sort(by_worth_, {}, [&](size_t group) { return worth_[group]; });
+    for (size_t rank = 0; rank < kNumGroups; ++rank) rank_of_[by_worth_[rank]] = rank;
+    for (Layer& layer : layers_) {
+      layer.occupied.fill(0);
+      for (size_t group = 0; group < kNumGroups; ++group) {
+        if (layer.queues[group].first != kNone) layer.SetOccupied(rank_of_[group], true);
+      }
     }
   }
 
   void Append(size_t group, RecordId record) {
-    Queue& queue = queues_[group];
     Known& known = records_[record];
+    Layer& layer = layers_[known.layer];
+    Queue& queue = layer.queues[group];
     known.group = group;
     known.before = queue.last;
     known.after = kNone;
     if (queue.last == kNone) {
       queue.first = record;
-      SetOccupied(rank_of_[group], true);
+      layer.SetOccupied(rank_of_[group], true);
     } else {
       records_[queue.last].after = record;
     }
@@ -250,31 +297,31 @@ class ReusePolicy final : public EvictionPolicy {
 
   void Unlink(RecordId record) {
     const Known& known = records_[record];
-    Queue& queue = queues_[known.group];
+    Layer& layer = layers_[known.layer];
+    Queue& queue = layer.queues[known.group];
     (known.before == kNone ? queue.first : records_[known.before].after) = known.after;
     (known.after == kNone ? queue.last : records_[known.after].before) = known.before;
-    if (queue.first == kNone) SetOccupied(rank_of_[known.group], false);
+    if (queue.first == kNone) layer.SetOccupied(rank_of_[known.group], false);
   }
 
   std::array<double, kNumAges + 1> age_begin_;
   std::array<double, 1024> decay_;  // 2^(-passes / half life).
 
   PassClock clock_;
-  uint64_t now_ = 0;  // Lists so far: a finer clock than passes, for telling whose turn has come.
-  uint64_t pass_began_ = 1;
-  uint64_t lists_per_pass_ = 1;
+  std::map<int, uint32_t> layer_idx_;
+  std::vector<Layer> layers_;
+  std::vector<double> discount_;  // By layers until the turn.
+  uint32_t now_ = 0;              // The layer whose records are used.
 
   std::vector<Known> records_;
   // By group: class * kNumAges + age.
   std::array<double, kNumGroups> uses_{};
   std::array<double, kNumGroups> exposure_{};
-  std::array<Queue, kNumGroups> queues_;
+  std::array<double, kNumGroups> worth_{};
   std::array<bool, kNumGroups> rises_{};  // Whether worth is higher at the next age.
-  // Groups in order of worth, where each stands in it, and a bit for each place whose queue is not
-  // empty.
+  // Groups in order of worth, and where each stands in it.
   std::array<size_t, kNumGroups> by_worth_{};
   std::array<size_t, kNumGroups> rank_of_{};
-  std::array<uint64_t, (kNumGroups + 63) / 64> occupied_{};
 };
 
 }  // namespace
