@@ -5,6 +5,12 @@
 #include "base/check.h"
 
 namespace picchio {
+namespace {
+
+// Counters live longer than a policy's memory: they are for the next run, of another text.
+constexpr double kUsesHalfLifePasses = 4096;
+
+}  // namespace
 
 CacheDirectory::CacheDirectory(const Options& options) : positions_(options.num_positions) {
   const size_t per_part =
@@ -24,6 +30,7 @@ std::span<const CacheDirectory::Placement> CacheDirectory::Demand(
   list_.clear();
   placements_.clear();
   part.policy->BeginList(layer);
+  clock_.BeginList(layer);
   // All hits are safe before the first miss evicts anything.
   for (const int32_t expert : experts) {
     const RecordId id = IdOf({layer, expert});
@@ -36,6 +43,7 @@ std::span<const CacheDirectory::Placement> CacheDirectory::Demand(
     record.list_idx = list_idx_;
     if (record.offered) Withdraw(part, id);
     part.policy->Use(id);
+    record.uses.Add(clock_.pass(), kUsesHalfLifePasses);
   }
   for (size_t i = 0; i < list_.size(); ++i) {
     Placement& placement = placements_[i];
@@ -106,11 +114,66 @@ void CacheDirectory::Forget(uint32_t position) {
   --num_held_;
 }
 
+void CacheDirectory::Seed(ExpertKey key, double uses) {
+  const RecordId id = IdOf(key);
+  records_[id].uses.Add(clock_.pass(), kUsesHalfLifePasses, uses);
+  PartOf(key.layer).policy->Seed(id, key.layer, uses);
+}
+
+std::optional<uint32_t> CacheDirectory::Preload(ExpertKey key) {
+  Part& part = PartOf(key.layer);
+  const RecordId id = IdOf(key);
+  if (part.free.empty() || records_[id].position != kNowhere) return std::nullopt;
+  const uint32_t position = part.free.back();
+  part.free.pop_back();
+  Hold(position, id);
+  Offer(part, id);
+  return position;
+}
+
+std::vector<CacheDirectory::Uses> CacheDirectory::UsesOfAll() const {
+  std::vector<Uses> all;
+  for (const Record& record : records_) {
+    all.push_back({record.key, record.uses.At(clock_.pass(), kUsesHalfLifePasses)});
+  }
+  std::ranges::sort(all, [](const Uses& a, const Uses& b) {
+    return a.uses != b.uses ? a.uses > b.uses : a.key < b.key;
+  });
+  return all;
+}
+
+std::vector<CacheDirectory::Move> CacheDirectory::ShrinkTo(size_t num_positions) {
+  num_positions = std::max(num_positions, parts_.size());
+  std::vector<Move> moves;
+  if (num_positions >= positions_.size()) return moves;
+  for (size_t idx = 0; idx < parts_.size(); ++idx) {
+    Part& part = parts_[idx];
+    const auto own = [&](size_t end) { return (end - idx + parts_.size() - 1) / parts_.size(); };
+    for (size_t held = own(positions_.size()) - part.free.size(); held > own(num_positions);
+         --held) {
+      const std::optional<uint32_t> position = Evict(part);
+      PICCHIO_CHECK(position.has_value());
+      part.free.push_back(*position);
+    }
+    std::erase_if(part.free, [&](uint32_t position) { return position >= num_positions; });
+    for (size_t position = idx; position < positions_.size(); position += parts_.size()) {
+      const RecordId holder = positions_[position].holder;
+      if (position < num_positions || holder == kNobody) continue;
+      moves.push_back({static_cast<uint32_t>(position), part.free.back()});
+      records_[holder].position = part.free.back();
+      positions_[part.free.back()].holder = holder;
+      part.free.pop_back();
+    }
+  }
+  positions_.resize(num_positions);
+  return moves;
+}
+
 RecordId CacheDirectory::IdOf(ExpertKey key) {
   if (const auto found = ids_.find(key); found != ids_.end()) return found->second;
   const auto id = static_cast<RecordId>(records_.size());
   ids_.emplace(key, id);
-  records_.push_back({.key = key});
+  records_.push_back({.key = key, .uses = {}});
   return id;
 }
 

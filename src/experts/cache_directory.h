@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "experts/decayed_count.h"
 #include "experts/eviction_policy.h"
 #include "experts/expert_source.h"
 
@@ -54,6 +55,29 @@ class CacheDirectory {
   // The position is free, as the record never came.
   void Forget(uint32_t position);
 
+  // Uses of a record before this run; before its first.
+  void Seed(ExpertKey key, double uses);
+  // Holds a seeded record that nobody has demanded, in a position that is free; nothing where there
+  // is none, or the record is held already.
+  std::optional<uint32_t> Preload(ExpertKey key);
+
+  struct Uses {
+    ExpertKey key;
+    double uses = 0;
+  };
+  // How often each record was used, seeds counted, old uses counting less: the most used first.
+  std::vector<Uses> UsesOfAll() const;
+
+  struct Move {
+    uint32_t from = 0;
+    uint32_t to = 0;
+  };
+  // Makes do with fewer positions, at least one for each layer that has its own: the records that
+  // are worth least go, the others come to lie in [0, num_positions). Returns those that have
+  // moved, none to where another one was.
+  std::vector<Move> ShrinkTo(size_t num_positions);
+
+  size_t num_parts() const { return parts_.size(); }
   size_t num_positions() const { return positions_.size(); }
   size_t num_held() const { return num_held_; }
 
@@ -65,6 +89,7 @@ class CacheDirectory {
     ExpertKey key;
     uint32_t position = kNowhere;
     bool offered = false;
+    DecayedCount uses;
     uint64_t list_idx = 0;  // The last list that named it.
   };
   struct Position {
@@ -99,6 +124,7 @@ class CacheDirectory {
   std::vector<Record> records_;
   std::vector<Position> positions_;
   size_t num_held_ = 0;
+  PassClock clock_;
 
   uint64_t list_idx_ = 0;
   std::vector<RecordId> list_;

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -32,14 +33,18 @@ namespace picchio {
 
 // Counted from the cache's creation. hits + misses is the number of experts asked for.
 struct CacheStats {
-  uint64_t hits = 0;          // Resident, or already on their way.
-  uint64_t misses = 0;        // Needed a read.
-  uint64_t reads = 0;         // Completed with the record's bytes.
-  uint64_t failed_reads = 0;  // Completed without them.
-  uint64_t bytes = 0;         // Of records read.
-  uint64_t fallbacks = 0;     // Reads that not the first tier of a tiered source served.
-  uint64_t waves = 0;         // Times a list was read in a further part, for want of free slots.
-  std::chrono::nanoseconds wait{0};  // Spent in Next() waiting for storage.
+  uint64_t hits = 0;           // Resident, or already on their way.
+  uint64_t misses = 0;         // Needed a read.
+  uint64_t reads = 0;          // Completed with the record's bytes.
+  uint64_t failed_reads = 0;   // Completed without them.
+  uint64_t bytes = 0;          // Of records read.
+  uint64_t fallbacks = 0;      // Reads that not the first tier of a tiered source served.
+  uint64_t waves = 0;          // Times a list was read in a further part, for want of free slots.
+  uint64_t prefetched = 0;     // Reads begun by Prefetch.
+  uint64_t prefetch_used = 0;  // Of those, records that were then demanded; misses without a read.
+  uint64_t prefetch_wasted_bytes = 0;  // Of those, records read and given up without a demand.
+  uint64_t preloaded = 0;              // Records read by Preload.
+  std::chrono::nanoseconds wait{0};    // Spent in Next() waiting for storage.
 };
 
 // A fixed number of slots over one source. What is held and what goes is the directory's to say
@@ -57,6 +62,9 @@ class ExpertCache {
     // 0: the layers share all slots. Else each MoE layer has so many of its own; num_slots is then
     // a multiple of it, for as many layers as will be asked for.
     size_t slots_per_layer = 0;
+    // So many of the slots are for Prefetch, none where that would leave fewer than 2 * top_k.
+    size_t prefetch_slots = 0;
+    size_t experts_per_token = 0;  // The model's; only where there are prefetch slots.
     // Told of every list that Begin is asked for, before it looks. May be empty.
     std::function<void(int layer, std::span<const int32_t> experts)> on_list{};
     std::function<void(uint64_t)> on_backed{};  // As in SlotArena::Create.
@@ -111,19 +119,54 @@ class ExpertCache {
   Fetch Begin(int layer, std::span<const int32_t> experts);
 
   const SlotArena& arena() const { return arena_; }
+
+  // These experts may be demanded soon: begins to read those that are not held into the slots set
+  // aside for that, oldest prefetch first, as far as there are such slots and the source has room;
+  // drops the others. Never takes a slot or a read from what is demanded. A prefetch that fails is
+  // no error: the record is read again when it is demanded. May be called during a Fetch. Hits and
+  // what the cache holds do not depend on it: a demand finds the record as if it had been read at
+  // once.
+  void Prefetch(int layer, std::span<const int32_t> experts);
+
+  // Counters of an earlier run; before the first Begin. The records, most used first, are then read
+  // into slots that nothing has claimed yet, a few at a time and after what is demanded, while
+  // Begin and Next are called.
+  void Preload(std::span<const CacheDirectory::Uses> uses);
+  size_t preload_total() const { return preload_total_; }
+  // So many of them are loaded, were demanded first, or found no slot.
+  size_t preload_done() const { return preload_total_ - preload_.size() - preload_in_flight_; }
+  // How often each record was used, most used first, for the next run.
+  std::vector<CacheDirectory::Uses> UsesOfAll() const { return directory_.UsesOfAll(); }
+
+  // Gives memory back while a run goes on, in whole chunks: as many as must go for at most
+  // `num_slots` to stay, but never the last one. The records worth most stay. Not during a Fetch.
+  // Waits for reads in flight; returns how many slots there are now.
+  size_t ShrinkTo(size_t num_slots);
+
+  size_t num_slots() const { return slots_.size(); }
+  size_t num_prefetch_slots() const { return spare_.size(); }
+  uint64_t slot_bytes() const { return arena_.stride(); }
+
   const CacheStats& stats() const { return stats_; }
 
  private:
   enum class State : uint8_t { kEmpty, kLoading, kResident };
 
+  // What a record was read for; a prefetch is one until it is demanded.
+  enum class Reason : uint8_t { kDemand, kPrefetch, kPreload };
+
   struct SlotUse {
-    ExpertKey key;  // Meaningless where empty.
+    ExpertKey key{};  // Meaningless where empty.
     State state = State::kEmpty;
+    Reason reason = Reason::kDemand;
+    bool speculative = false;  // Nobody had demanded the record when its read began.
+    bool cancelled = false;
     uint32_t pins = 0;  // By items of the current fetch that have it and are not done.
   };
 
   struct Item {
     ExpertKey key;
+    uint32_t position = 0;  // The directory's.
     uint32_t slot_idx = 0;
     int32_t after = -1;       // The item that must be done with the slot before; none below 0.
     bool begun = false;       // The slot is this item's: it has the record, or is having it read.
@@ -136,7 +179,23 @@ class ExpertCache {
   Result<std::span<const Ready>> Next();
   void EndFetch();
 
+  // The slot where a record that is not held was prefetched to changes places with that of
+  // `position`; false where there is none.
+  bool TakeSpare(ExpertKey key, uint32_t position);
+  // The index of the spare slot that has this record, or will.
+  std::optional<size_t> SpareWith(ExpertKey key) const;
+  // A demand for what is in the slot, or on its way.
+  void NoteDemand(uint32_t slot_idx);
+  void Cancel(uint32_t slot_idx);
+  // Begins a read that nobody has demanded; false, with the slot empty, where the source has no
+  // room.
+  bool Speculate(uint32_t slot_idx, ExpertKey key, Reason reason);
+  void ContinuePreload();
+  // Makes do with the first slots: what is worth keeping in others is copied.
+  void MoveIntoFirst(size_t num_slots);
+
   void BeginItem(Item& item);
+  void UnbeginItem(Item& item);
   void EndItem(Item& item);
   // Begins the reads of items whose slots have become free, and submits what the source takes.
   // Returns whether it began one.
@@ -144,16 +203,23 @@ class ExpertCache {
   // Takes completions from the source; waits for one if `timeout` allows.
   void TakeCompletions(std::chrono::nanoseconds timeout);
   void Complete(const Completion& completion);
-  // Makes the directory's word on a slot good where the record it speaks of has not come.
-  void Reconcile(uint32_t slot_idx);
+  // Makes the directory's word on a position good where the record it speaks of has not come.
+  void Reconcile(uint32_t position);
   void CollectReady();
 
-  const SlotArena arena_;  // Outlives the source, which may write to it until it is destroyed.
+  SlotArena arena_;  // Outlives the source, which may write to it until it is destroyed.
   const std::unique_ptr<ExpertSource> source_;
   const std::function<void(int, std::span<const int32_t>)> on_list_;
   size_t num_attached_ = 0;  // Of the arena's chunks.
   CacheDirectory directory_;
-  std::vector<SlotUse> slots_;            // By the directory's positions.
+  std::vector<SlotUse> slots_;
+  std::vector<uint32_t> slot_of_;  // By the directory's positions.
+  std::vector<uint32_t> spare_;    // Slots of no position, for Prefetch, in a circle.
+  size_t next_spare_ = 0;
+  size_t experts_per_token_ = 0;
+  std::vector<ExpertKey> preload_;  // Not begun yet, the next one last.
+  size_t preload_total_ = 0;
+  size_t preload_in_flight_ = 0;
   std::vector<ReadRequest> unsubmitted_;  // In loading slots; the source had no room yet.
   size_t in_flight_ = 0;                  // Accepted by the source, not yet reaped.
 

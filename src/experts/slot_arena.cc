@@ -63,6 +63,13 @@ uint64_t SlotArena::HugeBytes() const {
   return huge;
 }
 
+void SlotArena::ShrinkTo(size_t num_chunks) {
+  PICCHIO_CHECK(num_chunks > 0 && num_chunks <= chunks_.size());
+  num_slots_ = SlotsOf(num_chunks);
+  memory_.erase(memory_.begin() + static_cast<ptrdiff_t>(num_chunks), memory_.end());
+  chunks_.resize(num_chunks);
+}
+
 Slot SlotArena::slot(size_t slot_idx) const {
   PICCHIO_DCHECK(slot_idx < num_slots_);
   const MemoryChunk& chunk = chunks_[slot_idx / slots_per_chunk_];

@@ -1,6 +1,7 @@
 // The memory that records are read into: fixed slots, made once, never freed and allocated again.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -16,7 +17,8 @@ namespace picchio {
 
 // Slots of one size in chunks of host memory, each chunk a whole number of slots. Everything is
 // touched when it is made: churn of page commits inside a run has cost other engines all that the
-// cache won. Immutable, so any thread may ask; who writes to a slot is the cache's affair.
+// cache won. Only whole chunks can be given back. One thread at a time; who writes to a slot is the
+// cache's affair.
 class SlotArena {
  public:
   // A chunk that io_uring can still register as one buffer.
@@ -33,6 +35,13 @@ class SlotArena {
   // have been so far: some gigabytes take seconds.
   static Result<SlotArena> Create(uint64_t slot_bytes, size_t num_slots, uint64_t chunk_bytes,
                                   const std::function<void(uint64_t)>& on_backed = {});
+
+  // Slots of the first `num_chunks` chunks.
+  size_t SlotsOf(size_t num_chunks) const {
+    return std::min(num_slots_, num_chunks * slots_per_chunk_);
+  }
+  // Gives back the memory of all chunks but the first `num_chunks`, which are at least one.
+  void ShrinkTo(size_t num_chunks);
 
   size_t num_slots() const { return num_slots_; }
   uint64_t stride() const { return stride_; }
