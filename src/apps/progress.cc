@@ -41,6 +41,11 @@ void Progress::SetDone(uint64_t done) {
   Add(done > before ? done - before : 0);
 }
 
+void Progress::SetAside(std::string aside) {
+  const std::lock_guard lock(draw_mutex_);
+  aside_ = std::move(aside);
+}
+
 void Progress::Add(uint64_t amount) {
   done_.fetch_add(amount, std::memory_order_relaxed);
   const Clock::time_point now = Clock::now();
@@ -65,10 +70,10 @@ void Progress::Draw(Clock::time_point now) {
       unit_ == "B"
           ? fmt::format("{} of {}, {}/s", FormatBytes(done), FormatBytes(total), FormatBytes(rate))
           : fmt::format("{:.0f} of {:.0f} {}, {:.1f}/s", done, total, unit_, rate);
-  const std::string tail =
-      fmt::format("{:3.0f} %  {}, {} left", 100 * share, amounts, FormatDuration(left));
 
   const std::lock_guard lock(draw_mutex_);
+  const std::string tail = fmt::format("{:3.0f} %  {}, {} left{}{}", 100 * share, amounts,
+                                       FormatDuration(left), aside_.empty() ? "" : "; ", aside_);
   drawn_ = true;
   if (!terminal_) {
     std::fprintf(stderr, "%s: %s\n", label_.c_str(), tail.c_str());

@@ -22,6 +22,8 @@ class Progress {
   void Add(uint64_t amount);
   // For work that knows its own total: never goes back.
   void SetDone(uint64_t done);
+  // Shown behind the line, for what goes on beside the work; empty: nothing.
+  void SetAside(std::string aside);
 
   uint64_t done() const { return done_.load(std::memory_order_relaxed); }
   double seconds() const;
@@ -40,6 +42,7 @@ class Progress {
   std::atomic<int64_t> next_draw_ns_;  // Since start_.
   std::mutex draw_mutex_;
   bool drawn_ = false;  // Guarded by draw_mutex_.
+  std::string aside_;   // The same.
 };
 
 }  // namespace picchio

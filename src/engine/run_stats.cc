@@ -25,6 +25,10 @@ void ForEachField(CacheStats& a, const CacheStats& b, Combine&& combine) {
   combine(a.bytes, b.bytes);
   combine(a.fallbacks, b.fallbacks);
   combine(a.waves, b.waves);
+  combine(a.prefetched, b.prefetched);
+  combine(a.prefetch_used, b.prefetch_used);
+  combine(a.prefetch_wasted_bytes, b.prefetch_wasted_bytes);
+  combine(a.preloaded, b.preloaded);
   combine(a.wait, b.wait);
 }
 

@@ -20,10 +20,10 @@ double PromptProgress::fraction() const {
   return (static_cast<double>(positions_done) + span_done) / static_cast<double>(positions_total);
 }
 
-Result<Session> Session::Create(ForwardPass& forward, const ExpertCache& experts,
-                                uint32_t context) {
+Result<Session> Session::Create(ForwardPass& forward, const ExpertCache& experts, uint32_t context,
+                                std::function<void()> between_steps) {
   PICCHIO_ASSIGN_OR_RETURN(KvCache kv, KvCache::Create(forward.model().config, context));
-  Session session(forward, experts, std::move(kv));
+  Session session(forward, experts, std::move(kv), std::move(between_steps));
   session.held_ids_.reserve(context);
   return session;
 }
@@ -127,6 +127,7 @@ Status Session::Advance(std::span<const int32_t> ids, size_t first_position, Log
     return row.position >= first_position ? receive(row) : Status::Ok();
   };
   while (kv_.length() < ids.size()) {
+    if (between_steps_) between_steps_();
     const size_t begin = kv_.length();
     const size_t end = std::min(ids.size(), begin + forward_.options().max_rows);
     SequenceInput input{.kv = &kv_, .tokens = ids.subspan(begin, end - begin)};

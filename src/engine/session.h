@@ -53,7 +53,9 @@ class Session {
  public:
   // Borrows both, which outlive it; `experts` is the cache that `forward` computes with. Fails as
   // KvCache::Create does.
-  static Result<Session> Create(ForwardPass& forward, const ExpertCache& experts, uint32_t context);
+  // `between_steps` (may be empty) is called before each step of the forward pass.
+  static Result<Session> Create(ForwardPass& forward, const ExpertCache& experts, uint32_t context,
+                                std::function<void()> between_steps = {});
 
   // Bytes that a session and a generation in it take beside the KV cache, at most: a row of logits,
   // what the sampler ranks, the ids of the longest context.
@@ -80,8 +82,12 @@ class Session {
  private:
   using LogitsReceiver = FunctionRef<Status(const LogitsRow&)>;
 
-  Session(ForwardPass& forward, const ExpertCache& experts, KvCache kv)
-      : forward_(forward), experts_(experts), kv_(std::move(kv)) {}
+  Session(ForwardPass& forward, const ExpertCache& experts, KvCache kv,
+          std::function<void()> between_steps)
+      : forward_(forward),
+        experts_(experts),
+        between_steps_(std::move(between_steps)),
+        kv_(std::move(kv)) {}
 
   Status GoBackToCommonPrefix(std::span<const int32_t> ids);
   Status RunGeneration(Generation& generation, const RunHooks& hooks, RunStats& stats);
@@ -91,6 +97,7 @@ class Session {
 
   ForwardPass& forward_;
   const ExpertCache& experts_;
+  std::function<void()> between_steps_;
   KvCache kv_;
   std::vector<int32_t> held_ids_;   // Of the positions in kv_.
   std::vector<float> last_logits_;  // Of the last position that was run.

@@ -69,6 +69,11 @@ void EngineFlags::AddTo(Command& command) {
       .OneOf(policies)
       .ShowDefault();
   command
+      .Option("--warm-start", warm_start,
+              "Load the experts that earlier runs used most, while this one begins: on or off")
+      .OneOf({"on", "off"})
+      .ShowDefault();
+  command
       .Option("--trace", trace,
               "Write which experts each layer asked for to this file, for picchio bench cache")
       .Check(NotEmpty());
@@ -143,6 +148,7 @@ Result<EngineOptions> EngineFlags::Options() const {
     std::fprintf(stderr, "note: %.*s\n", static_cast<int>(said.size()), said.data());
   };
   options.cache_policy = FindCachePolicy(cache_policy).value_or(kDefaultCachePolicy);
+  options.warm_start = warm_start == "on";
   if (!trace.empty()) options.trace = Path(trace);
   if (prefill_span > 0) options.memory.prefill_span = static_cast<uint32_t>(prefill_span);
   options.compute = compute == "f32" ? Compute::kF32 : Compute::kInt8;

@@ -16,6 +16,7 @@ struct EngineFlags {
   std::string cache_gb = "auto";
   int slots_per_layer = 0;
   std::string cache_policy;
+  std::string warm_start = "on";
   std::string trace;
   int prefill_span = 0;
   std::string compute = "int8";

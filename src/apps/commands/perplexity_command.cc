@@ -45,10 +45,12 @@ Status Run(const PerplexityFlags& flags) {
   std::optional<Progress> progress;
   hooks.on_progress = [&](const PromptProgress& at) {
     if (!progress.has_value()) progress.emplace("scoring", at.positions_total, "positions");
+    progress->SetAside(PreloadText(engine->experts()));
     progress->SetDone(
         static_cast<uint64_t>(at.fraction() * static_cast<double>(at.positions_total)));
   };
   PICCHIO_ASSIGN_OR_RETURN(const Perplexity result, MeasurePerplexity(session, ids, hooks));
+  if (options.warm_start) SaveUseCounters(*engine);
   PICCHIO_RETURN_IF_ERROR(engine->FinishTrace());
   if (flags.json) {
     const Json json{{"perplexity", result.value()},

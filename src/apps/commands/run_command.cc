@@ -160,6 +160,7 @@ Status Run(const RunFlags& flags) {
   std::optional<Progress> progress(std::in_place, "reading the prompt", prompt_tokens, "positions");
   hooks.on_progress = [&](const PromptProgress& at) {
     if (!progress.has_value()) return;
+    progress->SetAside(PreloadText(engine->experts()));
     progress->SetDone(
         static_cast<uint64_t>(at.fraction() * static_cast<double>(at.positions_total)));
     // Off the line before the text begins.
@@ -185,6 +186,7 @@ Status Run(const RunFlags& flags) {
   }
 
   PICCHIO_ASSIGN_OR_RETURN(const RunStats stats, session.Generate(generation, hooks));
+  if (options.warm_start) SaveUseCounters(*engine);
   // A trace is of what has run, so it is whole even where the run was stopped.
   PICCHIO_RETURN_IF_ERROR(engine->FinishTrace());
   // Stopped early, the files would look whole and not be.

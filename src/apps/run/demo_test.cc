@@ -196,5 +196,49 @@ TEST(DemoModel, HitsAreThoseOfTheSimulation) {
   }
 }
 
+// Counters are left, found, and used; no token depends on them, nor on damage to them.
+TEST(DemoModel, AWarmStartChangesHitsAndNothingElse) {
+  const TemporaryFolder folder;
+  const Path model = folder / "model";
+  std::filesystem::copy(TestData("../../models/demo"), model);
+  std::filesystem::remove(model / kUseCountersName);
+  std::vector<std::string> notices;
+  EngineOptions options;
+  options.num_threads = 2;
+  options.memory.cache_bytes = 60 * kDemoSlotBytes;
+  options.warm_start = true;
+  options.notice = [&](std::string_view said) { notices.emplace_back(said); };
+  std::vector<std::vector<float>> reference;
+  uint64_t cold_hits = 0;
+  for (const bool warm : {false, true}) {
+    auto engine = Engine::Open(model, options);
+    ASSERT_OK(engine);
+    EXPECT_EQ((*engine)->experts().preload_total(), warm ? 60u : 0u);
+    const std::vector<int32_t> ids = Heldout(**engine, 40);
+    const auto logits = AllLogits(**engine, ids);
+    if (!warm) {
+      reference = logits;
+      ASSERT_OK((*engine)->SaveUseCounters());
+    }
+    EXPECT_EQ(logits, reference);
+    EXPECT_EQ((*engine)->experts().stats().preloaded > 0, warm);
+    if (warm) {
+      EXPECT_GT((*engine)->experts().stats().hits, cold_hits);
+    }
+    cold_hits = (*engine)->experts().stats().hits;
+  }
+  EXPECT_THAT(notices, testing::IsEmpty());
+
+  std::string counters = ReadAll(model / kUseCountersName);
+  counters[counters.size() / 2] ^= 1;
+  WriteAll(model / kUseCountersName, counters);
+  auto engine = Engine::Open(model, options);
+  ASSERT_OK(engine);
+  EXPECT_EQ((*engine)->experts().preload_total(), 0u);
+  ASSERT_EQ(notices.size(), 1u);
+  EXPECT_THAT(notices[0], testing::HasSubstr("expert-uses.txt: its checksum does not fit"));
+  EXPECT_EQ(AllLogits(**engine, Heldout(**engine, 40)), reference);
+}
+
 }  // namespace
 }  // namespace picchio

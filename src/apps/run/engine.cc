@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "apps/progress.h"
+#include "base/units.h"
 
 namespace picchio {
 
@@ -18,11 +19,15 @@ Result<std::unique_ptr<Engine>> Engine::Load(std::unique_ptr<EngineSetup> setup,
       engine->model_, Model::Open(*from.dense_, from.config(), dense_has_biases, *engine->pool_));
   from.dense_.reset();
   engine->storage_ = from.storage_.source.get();
-  ExpertCache::Options cache = engine->CacheOptions();
-  Progress progress("preparing memory", plan.cache_bytes);
-  cache.on_backed = [&](uint64_t bytes) { progress.SetDone(bytes); };
-  PICCHIO_ASSIGN_OR_RETURN(engine->experts_,
-                           ExpertCache::Create(std::move(from.storage_.source), cache));
+  {
+    Progress progress("preparing memory", plan.cache_bytes);
+    ExpertCache::Options cache = engine->CacheOptions();
+    cache.on_backed = [&](uint64_t bytes) { progress.SetDone(bytes); };
+    PICCHIO_ASSIGN_OR_RETURN(engine->experts_,
+                             ExpertCache::Create(std::move(from.storage_.source), cache));
+  }
+  engine->memory_watch_ = std::make_unique<MemoryWatch>(*engine->experts_);
+  if (from.options_.warm_start) engine->WarmStart();
   PICCHIO_ASSIGN_OR_RETURN(
       engine->forward_,
       ForwardPass::Create(*engine->model_, *engine->experts_, *engine->pool_,
@@ -54,6 +59,8 @@ Status Engine::FinishTrace() { return trace_.has_value() ? trace_->Finish() : St
 ExpertCache::Options Engine::CacheOptions() {
   ExpertCache::Options cache{.num_slots = static_cast<size_t>(memory_.num_slots),
                              .policy = setup_->options_.cache_policy};
+  // Pieces of a sixteenth, so that memory can be given back in some, none too small for huge pages.
+  cache.chunk_bytes = std::clamp<uint64_t>(memory_.cache_bytes / 16, 32_MiB, cache.chunk_bytes);
   // More slots than a layer has experts would stay empty: the plan has none such.
   if (const auto wished = setup_->options_.memory.slots_per_layer; wished.has_value()) {
     cache.slots_per_layer = std::min(*wished, config().num_experts);
@@ -66,8 +73,31 @@ ExpertCache::Options Engine::CacheOptions() {
   return cache;
 }
 
+CountedModel Engine::Counted() const {
+  return {.id = setup_->folder().manifest.model_id().Hex(),
+          .num_layers = config().num_hidden_layers,
+          .num_experts = config().num_experts};
+}
+
+void Engine::WarmStart() {
+  const CountedModel model = Counted();
+  const auto uses = LoadUseCounters(UseCounterPlaces(setup_->folder().path, model), model);
+  if (uses.has_value()) {
+    experts_->Preload(*uses);
+  } else if (setup_->options_.notice) {
+    setup_->options_.notice(fmt::format("{}; starting without", uses.error().message()));
+  }
+}
+
+Status Engine::SaveUseCounters() const {
+  const CountedModel model = Counted();
+  return picchio::SaveUseCounters(experts_->UsesOfAll(),
+                                  UseCounterPlaces(setup_->folder().path, model), model);
+}
+
 Result<Session> Engine::NewSession() {
-  return Session::Create(*forward_, *experts_, memory_.context);
+  return Session::Create(*forward_, *experts_, memory_.context,
+                         [watch = memory_watch_.get()] { watch->Check(); });
 }
 
 }  // namespace picchio

@@ -10,9 +10,11 @@
 #include "base/status.h"
 #include "base/thread_pool.h"
 #include "engine/memory_plan.h"
+#include "engine/memory_watch.h"
 #include "engine/session.h"
 #include "experts/access_trace.h"
 #include "experts/expert_cache.h"
+#include "experts/use_counters.h"
 #include "model/forward_pass.h"
 #include "model/model.h"
 #include "tokenizer/tokenizer.h"
@@ -52,12 +54,20 @@ class Engine {
   // The trace, if there is to be one, is whole and gets its name.
   Status FinishTrace();
 
+  // Leaves how often each expert was used, in earlier runs and this one, for the next.
+  Status SaveUseCounters() const;
+  // Given back since the run began, as the memory limit came down.
+  uint64_t cache_bytes_given_back() const { return memory_watch_->bytes_given_back(); }
+
  private:
   Engine(std::unique_ptr<EngineSetup> setup, const MemoryPlan& plan)
       : setup_(std::move(setup)), memory_(plan) {}
 
   Status CreateTrace();
   ExpertCache::Options CacheOptions();
+  CountedModel Counted() const;
+  // Loads what earlier runs used most; where it cannot be known, says so and does without.
+  void WarmStart();
 
   // In the order in which each borrows from those before it.
   std::unique_ptr<EngineSetup> setup_;  // Its source has gone to the cache.
@@ -67,6 +77,7 @@ class Engine {
   std::optional<TraceWriter> trace_;
   std::unique_ptr<ExpertCache> experts_;
   const TieredExpertSource* storage_ = nullptr;  // The cache's.
+  std::unique_ptr<MemoryWatch> memory_watch_;
   std::unique_ptr<ForwardPass> forward_;
 };
 

@@ -25,6 +25,8 @@ struct EngineOptions {
   CachePolicy cache_policy = kDefaultCachePolicy;
   // Where to write what the run asks the expert cache for.
   std::optional<Path> trace{};
+  // Load the experts that earlier runs used most while this one begins.
+  bool warm_start = false;
   Compute compute = Compute::kInt8;
   // Told, in a sentence each, what the user should know of the storage. May be empty.
   std::function<void(std::string_view)> notice{};

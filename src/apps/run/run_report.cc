@@ -140,11 +140,37 @@ void PrintLateNotes(const Engine& engine) {
   }
 }
 
+std::string PreloadText(const ExpertCache& experts) {
+  if (experts.preload_done() == experts.preload_total()) return {};
+  return fmt::format("{} of {} often used experts loaded", experts.preload_done(),
+                     experts.preload_total());
+}
+
+void SaveUseCounters(const Engine& engine) {
+  const Status status = engine.SaveUseCounters();
+  if (status.ok()) return;
+  std::fprintf(stderr, "note: the next run will not start warm: %s\n", status.message().c_str());
+}
+
 std::string StatsTable(const RunStats& stats, const Engine& engine) {
   std::string table = PhaseTable("prompt", stats.prompt) + PhaseTable("decode", stats.decode);
   const uint64_t fallbacks = stats.prompt.cache.fallbacks + stats.decode.cache.fallbacks;
   if (fallbacks > 0)
     table += fmt::format("        {} reads fell back to another source\n", fallbacks);
+  const CacheStats& cache = engine.experts().stats();
+  if (cache.preloaded > 0) {
+    table +=
+        fmt::format("        {} experts of earlier runs loaded at the start\n", cache.preloaded);
+  }
+  if (cache.prefetched > 0) {
+    table += fmt::format("        {} experts read ahead, {} of them used, {} read in vain\n",
+                         cache.prefetched, cache.prefetch_used,
+                         FormatBytes(cache.prefetch_wasted_bytes));
+  }
+  if (engine.cache_bytes_given_back() > 0) {
+    table += fmt::format("        {} of the cache given back as the memory limit came down\n",
+                         FormatMemory(engine.cache_bytes_given_back()));
+  }
   table += StorageTable(engine);
   const SlotArena& arena = engine.experts().arena();
   table += fmt::format(
@@ -169,7 +195,11 @@ Json PhaseJson(const PhaseStats& phase) {
           {"read_bytes", phase.cache.bytes},
           {"read_gb_per_s", GigabytesPerSecond(phase)},
           {"failed_reads", phase.cache.failed_reads},
-          {"fallbacks", phase.cache.fallbacks}};
+          {"fallbacks", phase.cache.fallbacks},
+          {"preloaded", phase.cache.preloaded},
+          {"prefetched", phase.cache.prefetched},
+          {"prefetch_used", phase.cache.prefetch_used},
+          {"prefetch_wasted_bytes", phase.cache.prefetch_wasted_bytes}};
 }
 
 Json StatsJson(const RunStats& stats, const Engine& engine) {
@@ -187,6 +217,7 @@ Json StatsJson(const RunStats& stats, const Engine& engine) {
             {"kv_bytes", memory.kv_bytes},
             {"cache_bytes", memory.cache_bytes},
             {"cache_huge_bytes", engine.experts().arena().HugeBytes()},
+            {"cache_bytes_given_back", engine.cache_bytes_given_back()},
             {"peak_resident_bytes", PeakResidentBytes()}}}};
 }
 

@@ -18,6 +18,11 @@ void PrintNotes(const Engine& engine, bool storage);
 // What came up since: reads that had to be repeated another way.
 void PrintLateNotes(const Engine& engine);
 
+// How far the experts of earlier runs are loaded, for beside a progress line; empty when they are.
+std::string PreloadText(const ExpertCache& experts);
+// Leaves the counters for the next run; that they could not be written is said on standard error.
+void SaveUseCounters(const Engine& engine);
+
 // A table for people.
 std::string StatsTable(const RunStats& stats, const Engine& engine);
 // {"prompt": {...}, "decode": {...}, "memory": {...}}

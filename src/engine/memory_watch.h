@@ -1,0 +1,44 @@
+// Gives memory of the expert cache back when the process's limit shrinks during a run.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "base/memory_info.h"
+#include "base/status.h"
+#include "experts/expert_cache.h"
+
+namespace picchio {
+
+// Looks at the limits of the memory cgroups, at most once a second, and keeps as much room below
+// them as the run began with: where a limit has come down, chunks of the cache go. A limit that is
+// set below what is in use at once cannot be met in time, and the kernel may kill the process for
+// it; one that only throttles (v2's memory.high) is met. Owner thread of the cache only.
+class MemoryWatch {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using Read = std::function<Result<MemoryInfo>()>;
+
+  // `experts` outlives it. `now` and `read` are the machine's but in tests.
+  explicit MemoryWatch(
+      ExpertCache& experts, Read read = [] { return ReadMemoryInfo(); },
+      std::function<Clock::time_point()> now = Clock::now);
+
+  // Between two steps of the run.
+  void Check();
+
+  uint64_t bytes_given_back() const { return bytes_given_back_; }
+
+ private:
+  ExpertCache& experts_;
+  const Read read_;
+  const std::function<Clock::time_point()> now_;
+  std::optional<Clock::time_point> last_check_;
+  uint64_t limit_bytes_ = UINT64_MAX;  // At the beginning.
+  int64_t room_bytes_ = 0;             // To keep below a limit that is lower than that.
+  uint64_t bytes_given_back_ = 0;
+};
+
+}  // namespace picchio
