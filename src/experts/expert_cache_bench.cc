@@ -1,6 +1,8 @@
 // What the cache itself costs: time and allocations per expert asked for, by policy, over a source
 // that completes at once. 48 layers of 128 experts, 8 of each at a time, of which all are held, or
 // a quarter of the model.
+#include "experts/expert_cache.h"
+
 #include <benchmark/benchmark.h>
 
 #include <atomic>
@@ -8,7 +10,6 @@
 #include <new>
 #include <random>
 
-#include "experts/expert_cache.h"
 #include "experts/null_expert_source.h"
 
 namespace {

@@ -361,9 +361,11 @@ TEST(ExpertCacheTest, DestructionWaitsForReadsInFlight) {
 // A cache of 4096-byte slots, two to a chunk, some of them for prefetch, for a model of 2 experts a
 // token.
 std::unique_ptr<ExpertCache> MakePrefetchCache(size_t num_slots, size_t prefetch_slots,
-                                               std::unique_ptr<ExpertSource> source) {
+                                               std::unique_ptr<ExpertSource> source,
+                                               CachePolicy policy = kDefaultCachePolicy) {
   return ExpertCache::Create(std::move(source), {.num_slots = num_slots,
                                                  .chunk_bytes = 8192,
+                                                 .policy = policy,
                                                  .prefetch_slots = prefetch_slots,
                                                  .experts_per_token = 2})
       .value();
@@ -509,7 +511,9 @@ TEST(ExpertCacheTest, ShrinksWhileItIsUsed) {
       std::mt19937 random(static_cast<uint32_t>(seed));
       auto source = std::make_unique<CountingSource>(Faulty(Disorder(seed), 4));
       const CountingSource& counts = *source;
-      const auto cache = MakePrefetchCache(30, prefetch ? 4 : 0, std::move(source));
+      // The policy whose favourite is known here: what was used last.
+      const auto cache =
+          MakePrefetchCache(30, prefetch ? 4 : 0, std::move(source), CachePolicy::kLru);
       EXPECT_EQ(counts.attached, 15);
       for (const size_t wanted : {30u, 29u, 17u, 16u, 7u, 0u}) {
         for (int step = 0; step < 40; ++step) {

@@ -15,7 +15,8 @@ constexpr double kLimitShare = 0.9999;
 std::vector<double> ExpertShares(uint32_t num_experts, uint32_t experts_per_token, double skew) {
   std::vector<double> shares(num_experts);
   for (uint32_t rank = 0; rank < num_experts; ++rank) shares[rank] = std::pow(rank + 1, -skew);
-  const double most = std::max(kMaxShare, static_cast<double>(experts_per_token) / num_experts);
+  const double most = std::min(
+      std::max(kMaxShare, static_cast<double>(experts_per_token) / num_experts), kLimitShare);
   double left = experts_per_token;
   double weights = 0;
   for (const double weight : shares) weights += weight;
@@ -23,7 +24,7 @@ std::vector<double> ExpertShares(uint32_t num_experts, uint32_t experts_per_toke
   // rest.
   for (double& share : shares) {
     const double weight = share;
-    share = std::min({most, weight * left / weights, kLimitShare});
+    share = std::min(most, weight * left / weights);
     left -= share;
     weights -= weight;
     if (share < most) {

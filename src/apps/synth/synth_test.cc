@@ -9,6 +9,7 @@
 #include "apps/run/engine.h"
 #include "apps/synth/embedded_tokenizer.h"
 #include "apps/synth/expert_popularity.h"
+#include "apps/synth/synth_weights.h"
 #include "apps/verify/verify.h"
 #include "model/kv_cache.h"
 #include "model/step_observer.h"

@@ -19,6 +19,7 @@
 #include "base/foreign_content.h"
 #include "base/hash.h"
 #include "base/printable.h"
+#include "experts/use_counters.h"
 #include "format/expert_container.h"
 #include "format/flat_index.h"
 #include "format/tensor_directory.h"
@@ -50,7 +51,8 @@ uint64_t DataStart(const TensorDirectory& tensors, size_t file_idx) {
 }
 
 Result<std::vector<std::string>> UnlistedFiles(const Path& folder, const Manifest& manifest) {
-  std::set<std::string, std::less<>> listed = {std::string(kManifestName)};
+  std::set<std::string, std::less<>> listed = {std::string(kManifestName),
+                                               std::string(kUseCountersName)};
   for (const ManifestFile& file : manifest.files) listed.insert(file.name);
   for (const ManifestContainer& container : manifest.containers) listed.insert(container.name);
   for (const ManifestStore& store : manifest.stores) listed.insert(store.name);
