@@ -64,6 +64,7 @@ void EngineFlags::AddTo(Command& command) {
       .Check(WholeNumberFrom(1, 1 << 20));
   cache_policy = CachePolicyName(kDefaultCachePolicy);
   std::vector<std::string> policies;
+  policies.reserve(std::size(kCachePolicies));
   for (const CachePolicy policy : kCachePolicies) policies.emplace_back(CachePolicyName(policy));
   command.Option("--cache-policy", cache_policy, "What the expert cache holds on to")
       .OneOf(policies)

@@ -106,6 +106,7 @@ Json GptOssConfig(const Shape& shape, uint32_t num_layers) {
 
 std::vector<std::string> ShapeNames() {
   std::vector<std::string> names;
+  names.reserve(std::size(kShapes));
   for (const Shape& shape : kShapes) names.emplace_back(shape.name);
   return names;
 }

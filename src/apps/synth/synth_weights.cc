@@ -74,7 +74,7 @@ void FillInt4Scales(RandomStream& random, double rms, std::span<std::byte> out) 
 void FillMxfp4Scales(RandomStream& random, double rms, std::span<std::byte> out) {
   int exponent = 0;
   std::frexp(0.75 * rms / kE2m1Rms, &exponent);
-  const auto scale = static_cast<uint64_t>(127 + exponent);
+  const auto scale = uint64_t{static_cast<uint32_t>(127 + exponent)};
   FillWords(random, out, [&](uint64_t bits) {
     const uint64_t lowered = bits & (bits >> 1) & 0x0101010101010101U;
     return scale * 0x0101010101010101U - lowered;
