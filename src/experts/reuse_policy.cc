@@ -269,7 +269,10 @@ class ReusePolicy final : public EvictionPolicy {
       }
     }
     std::iota(by_worth_.begin(), by_worth_.end(), size_t{0});
-    std::ranges::stable_sort(by_worth_, {}, [&](size_t group) { return worth_[group]; });
+    // Not stable_sort, which allocates.
+    std::ranges::sort(by_worth_, [&](size_t a, size_t b) {
+      return worth_[a] != worth_[b] ? worth_[a] < worth_[b] : a < b;
+    });
     for (size_t rank = 0; rank < kNumGroups; ++rank) rank_of_[by_worth_[rank]] = rank;
     for (Layer& layer : layers_) {
       layer.occupied.fill(0);
