@@ -51,6 +51,7 @@ int RunCommandLine(int argc, char** argv) {
   picchio::AddBenchCommand(commands);
   picchio::AddSynthCommand(commands);
   picchio::AddTokenizeCommand(commands);
+  picchio::AddDoctorCommand(commands);
   return line.Run(argc, argv);
 }
 

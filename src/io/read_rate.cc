@@ -1,5 +1,7 @@
 #include "io/read_rate.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <random>
 
@@ -9,6 +11,26 @@ namespace picchio {
 namespace {
 
 uint64_t Stride(const ReadLoad& load) { return RoundUp(load.read_bytes, 64_KiB); }
+
+double CpuSeconds() {
+  rusage usage{};
+  (void)getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& time) {
+    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+// Whole reads, at most 1 GiB: a registered buffer cannot be larger.
+Status AttachInPieces(ReadQueue& queue, const ReadLoad& load, std::span<std::byte> memory) {
+  const uint64_t stride = Stride(load);
+  const uint64_t piece = std::max<uint64_t>(1_GiB / stride, 1) * stride;
+  for (uint64_t at = 0; at < memory.size(); at += piece) {
+    const std::span<std::byte> rest = memory.subspan(at);
+    PICCHIO_RETURN_IF_ERROR(queue.Attach(rest.first(std::min<uint64_t>(rest.size(), piece))));
+  }
+  return Status::Ok();
+}
 
 }  // namespace
 
@@ -20,15 +42,24 @@ Result<ReadRate> MeasureReadRate(BlockDevice& device, const ReadLoad& load,
   const uint64_t num_places = device.file_bytes(load.file_idx) / load.read_bytes;
   PICCHIO_CHECK(num_places >= 1);
   PICCHIO_ASSIGN_OR_RETURN(const auto queue, device.OpenQueue());
-  PICCHIO_RETURN_IF_ERROR(queue->Attach(memory));
+  PICCHIO_RETURN_IF_ERROR(AttachInPieces(*queue, load, memory));
 
   using Clock = std::chrono::steady_clock;
   std::mt19937_64 random(load.seed);
   std::vector<Clock::time_point> begun(load.depth);  // By tag, which is the slot.
   std::vector<DeviceRead> next;
+  size_t num_given = 0;  // Of load.offsets.
   const auto add = [&](uint64_t slot) {
+    uint64_t offset = 0;
+    if (load.offsets.empty()) {
+      offset = random() % num_places * load.read_bytes;
+    } else if (num_given < load.offsets.size()) {
+      offset = load.offsets[num_given++];
+    } else {
+      return;
+    }
     next.push_back({.file_idx = load.file_idx,
-                    .offset = random() % num_places * load.read_bytes,
+                    .offset = offset,
                     .out = memory.subspan(slot * Stride(load), load.read_bytes),
                     .tag = slot});
   };
@@ -39,6 +70,7 @@ Result<ReadRate> MeasureReadRate(BlockDevice& device, const ReadLoad& load,
   size_t in_flight = 0;
   bool over = false;
   std::vector<DeviceCompletion> batch(load.depth);
+  const double cpu_before = CpuSeconds();
   const Clock::time_point start = Clock::now();
   for (;;) {
     const Clock::time_point now = Clock::now();
@@ -62,6 +94,8 @@ Result<ReadRate> MeasureReadRate(BlockDevice& device, const ReadLoad& load,
     in_flight -= count;
   }
   rate.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  rate.registered_bytes = device.Report().registered_bytes;
+  rate.cpu_seconds = CpuSeconds() - cpu_before;
   return rate;
 }
 

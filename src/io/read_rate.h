@@ -1,4 +1,4 @@
-// How fast a device is: reads of one size at random places, many at once, for a while.
+// How fast a device is: reads of one size at random or given places, many at once, for a while.
 #pragma once
 
 #include <chrono>
@@ -18,18 +18,23 @@ struct ReadLoad {
   std::chrono::nanoseconds max_time{0};
   uint64_t max_bytes = UINT64_MAX;
   uint64_t seed = 1;  // Of the places, which are multiples of read_bytes.
+  // The places instead, in this order; over when all have been read.
+  std::span<const uint64_t> offsets{};
 };
 
 struct ReadRate {
   uint64_t bytes = 0;
   double seconds = 0;
+  uint64_t registered_bytes = 0;    // Of `memory`, at the device.
+  double cpu_seconds = 0;           // Of this process meanwhile, the kernel's part included.
   std::vector<double> latencies{};  // Seconds from Submit to Reap, one per read, in no order.
 
   double BytesPerSecond() const { return seconds > 0 ? static_cast<double>(bytes) / seconds : 0; }
 };
 
 // Opens a queue, attaches `memory`, which has room for `depth` reads at a multiple of 64 KiB each
-// and is overwritten, and reads. Fails as the first read that fails.
+// and is overwritten, and reads. Fails as the first read that fails. Latency counts from just
+// before the call of Submit that took the read to just after the call of Reap that returned it.
 Result<ReadRate> MeasureReadRate(BlockDevice& device, const ReadLoad& load,
                                  std::span<std::byte> memory);
 

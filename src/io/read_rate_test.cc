@@ -27,6 +27,25 @@ TEST(ReadRateTest, ReadsWhatItWasAskedFor) {
   EXPECT_EQ(memory.data()[0], std::byte{'x'});
 }
 
+TEST(ReadRateTest, GivenPlacesAreReadOnceInTheirOrder) {
+  const TemporaryFolder folder;
+  std::string content(16 * 4096, '\0');
+  for (size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i / 4096);
+  WriteAll(folder / "file", content);
+  const std::vector<Path> paths = {folder / "file"};
+  ASSERT_OK_AND_ASSIGN(const auto device, BufferedDevice::Open(paths, {}));
+  const uint64_t places[] = {uint64_t{9} * 4096, 0, uint64_t{5} * 4096};
+  const ReadLoad load{
+      .read_bytes = 4096, .depth = 8, .max_time = std::chrono::hours(1), .offsets = places};
+  ASSERT_OK_AND_ASSIGN(const PageMemory memory, PageMemory::Allocate(ReadLoadMemory(load)));
+  ASSERT_OK_AND_ASSIGN(const ReadRate rate, MeasureReadRate(*device, load, memory.bytes()));
+  EXPECT_EQ(rate.bytes, 3U * 4096);
+  EXPECT_EQ(rate.latencies.size(), 3U);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(static_cast<uint64_t>(memory.bytes()[i * 64_KiB]), places[i] / 4096);
+  }
+}
+
 TEST(ReadRateTest, TheTimeEndsIt) {
   const TemporaryFolder folder;
   WriteAll(folder / "file", std::string(4096, 'x'));

@@ -8,6 +8,7 @@ namespace picchio {
 void AddBenchCommand(Command& commands);
 void AddConvertCommand(Command& commands);
 void AddDiffCommand(Command& commands);
+void AddDoctorCommand(Command& commands);
 void AddPackCommand(Command& commands);
 void AddVerifyCommand(Command& commands);
 void AddInspectCommand(Command& commands);
