@@ -31,23 +31,6 @@ struct Capacity {
   double percent = 0;  // Of the model's records.
 };
 
-// The words between commas.
-std::vector<std::string> WordsOf(const std::string& list) {
-  std::vector<std::string> words;
-  std::istringstream stream(list);
-  for (std::string word; std::getline(stream, word, ',');) words.push_back(word);
-  return words;
-}
-
-FlagCheck EachOf(FlagCheck check) {
-  return [check = std::move(check)](const std::string& list) {
-    for (const std::string& word : WordsOf(list)) {
-      if (std::string wrong = check(word); !wrong.empty()) return wrong;
-    }
-    return list.empty() ? check(list) : std::string();
-  };
-}
-
 std::vector<Capacity> CapacitiesOf(const BenchCacheFlags& flags, const TraceHeader& header) {
   const auto records = static_cast<double>(header.num_records);
   std::vector<Capacity> capacities;

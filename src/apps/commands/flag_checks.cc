@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <optional>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -55,6 +56,22 @@ FlagCheck Seed() {
 FlagCheck NotEmpty() {
   return [](const std::string& word) -> std::string {
     return word.empty() ? "the name of the file is empty" : "";
+  };
+}
+
+std::vector<std::string> WordsOf(const std::string& list) {
+  std::vector<std::string> words;
+  std::istringstream stream(list);
+  for (std::string word; std::getline(stream, word, ',');) words.push_back(word);
+  return words;
+}
+
+FlagCheck EachOf(FlagCheck check) {
+  return [check = std::move(check)](const std::string& list) {
+    for (const std::string& word : WordsOf(list)) {
+      if (std::string wrong = check(word); !wrong.empty()) return wrong;
+    }
+    return list.empty() ? check(list) : std::string();
   };
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace picchio {
 
@@ -18,5 +19,9 @@ FlagCheck NumberFrom(double min, double max, std::string or_word = "");
 FlagCheck Seed();
 // A file's name; what was given as "" was most likely an unset variable.
 FlagCheck NotEmpty();
+
+// The words between commas, of a flag that takes a list; and each of them checked.
+std::vector<std::string> WordsOf(const std::string& list);
+FlagCheck EachOf(FlagCheck check);
 
 }  // namespace picchio
