@@ -1,5 +1,9 @@
-// How experts are read: what the flags and the environment choose, and what is said of it.
+// How experts are read: what the flags and the environment choose, what is said of it, and the
+// commands that measure it.
+#include <filesystem>
+
 #include "apps/cli_test_support.h"
+#include "apps/run/store_models_test_support.h"
 #include "base/json.h"
 
 namespace picchio {
@@ -46,6 +50,35 @@ TEST(CliReading, AFlagOfReadingBeatsTheEnvironment) {
   EXPECT_THAT(said.err, testing::HasSubstr(" through it"));
   EXPECT_THAT(said.err, testing::HasSubstr("of the cache in huge pages"));
   EXPECT_EQ(Picchio(run + "--json").err, "");
+}
+
+TEST(CliReading, DoctorAndBenchIoReport) {
+  TemporaryFolder folder;
+  WriteAll(folder / "store", StoreWriter(DemoModel()).Make(3).Bytes());
+  const std::string bench = "bench io " + Shell(folder / "store") +
+                            " --rounds 1 --seconds 0.1 --depths 1,2 --only uring,buffered ";
+  const Outcome measured = Picchio(bench + "--json --check --model " + Shell(DemoModel()) +
+                                   " --html " + Shell(folder / "page.html"));
+  ASSERT_EQ(measured.exit_code, 0) << measured.err;
+  EXPECT_THAT(measured.err, testing::HasSubstr("(the whole store)"));
+  ASSERT_OK_AND_ASSIGN(const Json report, ParseJson(measured.out, "bench io"));
+  EXPECT_EQ(report["checked_records"], report["records_of_store"]);
+  ASSERT_EQ(report["ways"].size(), 2u);
+  EXPECT_EQ(report["ways"][1]["points"].size(), 2u);
+  EXPECT_THAT(ReadAll(folder / "page.html"), testing::HasSubstr("<svg "));
+  EXPECT_THAT(Picchio(bench).out, testing::HasSubstr("p99 us"));
+  EXPECT_EQ(Picchio(bench + "--only fast").exit_code, 2);
+  EXPECT_EQ(Picchio(bench + "--depths 0").exit_code, 2);
+  EXPECT_EQ(Picchio("bench io " + Shell(folder / "none")).exit_code, 1);
+  EXPECT_EQ(Picchio("bench io " + Shell(DemoModel() / "config.json")).exit_code, 1);
+
+  WriteAll(folder / "large", "");
+  std::filesystem::resize_file(folder / "large", 65 << 20);
+  const Outcome healthy = Picchio("doctor --seconds 0.02 --json " + Shell(folder / "large"));
+  ASSERT_EQ(healthy.exit_code, 0) << healthy.err;
+  ASSERT_OK_AND_ASSIGN(const Json findings, ParseJson(healthy.out, "doctor"));
+  EXPECT_GT(findings["read_rate"]["bytes_per_second"], 0);
+  EXPECT_EQ(Picchio("doctor " + Shell(folder / "none")).exit_code, 1);
 }
 
 }  // namespace

@@ -1,8 +1,7 @@
-// Compares the ways of reading at several depths: records of one size in random order from one
-// file, the ways in turn, medians over the rounds. Beside fio (docs/io.md has the command).
+// Compares variants of the ways of reading, those that lost among them, with the one that is used
+// ("uring"): records of one size in random order from one file, in turn, medians over the rounds.
+// What users choose from is compared by `picchio bench io`.
 //   io_bench FILE [--bytes N] [--ms N] [--rounds N] [--depths 1,4,16] [--only NAME,...]
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <functional>
@@ -14,7 +13,6 @@
 #include "base/huge_pages.h"
 #include "base/page_memory.h"
 #include "base/units.h"
-#include "io/buffered_device.h"
 #include "io/direct_device.h"
 #include "io/read_rate.h"
 #include "io/uring_device.h"
@@ -44,36 +42,18 @@ Way UringWay(const std::string& name, bool huge_pages, UringQueueOptions queue) 
 
 std::vector<Way> Ways() {
   return {
-      {"buffered", true,
-       [](auto paths, size_t depth) {
-         return Open<BufferedDevice>(paths, {.num_threads = static_cast<int>(depth)});
-       }},
-      {"direct", true,
-       [](auto paths, size_t depth) {
-         return Open<DirectDevice>(paths, {.num_threads = static_cast<int>(depth)});
-       }},
       {"direct-4k", false,
        [](auto paths, size_t depth) {
          return Open<DirectDevice>(paths, {.num_threads = static_cast<int>(depth)});
        }},
       UringWay("uring", true, {}),
       UringWay("uring-4k", false, {}),
-      UringWay("uring-unreg", true, {.register_memory = false}),
       UringWay("uring-unreg-4k", false, {.register_memory = false}),
       UringWay("uring-1m", true, {.max_request_bytes = 1_MiB}),
       UringWay("uring-plain", true, {.ring = {.first_mode = 2}}),
       UringWay("uring-sqpoll", true, {.ring = {.sqpoll = true}}),
       UringWay("uring-iopoll", true, {.ring = {.iopoll = true}}),
   };
-}
-
-double CpuSeconds() {
-  rusage usage{};
-  (void)getrusage(RUSAGE_SELF, &usage);
-  const auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
 }
 
 double Quantile(std::vector<double> values, double q) {
@@ -139,7 +119,6 @@ int Run(int argc, char** argv) {
           return 1;
         }
         ++load.seed;
-        const double cpu = CpuSeconds();
         const auto rate =
             MeasureReadRate(**device, load, way.huge_pages ? huge.bytes() : small.bytes());
         if (!rate.has_value()) {
@@ -147,7 +126,7 @@ int Run(int argc, char** argv) {
           continue;
         }
         samples[i].rates.push_back(1e-9 * rate->BytesPerSecond());
-        samples[i].cpu.push_back((CpuSeconds() - cpu) * 1e9 / static_cast<double>(rate->bytes));
+        samples[i].cpu.push_back(rate->cpu_seconds * 1e9 / static_cast<double>(rate->bytes));
         samples[i].latencies.insert(samples[i].latencies.end(), rate->latencies.begin(),
                                     rate->latencies.end());
         if (round == 0) {

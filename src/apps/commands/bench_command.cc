@@ -5,6 +5,7 @@ namespace picchio {
 
 void AddBenchCommand(Command& commands) {
   Command bench = commands.Sub("bench", "Measure parts of a run");
+  AddBenchIoCommand(bench);
   AddBenchCacheCommand(bench);
 }
 

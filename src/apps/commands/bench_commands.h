@@ -6,5 +6,6 @@
 namespace picchio {
 
 void AddBenchCacheCommand(Command& bench);
+void AddBenchIoCommand(Command& bench);
 
 }  // namespace picchio

@@ -15,23 +15,6 @@
 #include "base/aligned_buffer.h"
 
 namespace picchio {
-namespace {
-
-// The first byte that differs between a stored record with its padding and the model's.
-Status Compare(const FlatIndex& index, const ContainerRecords& container, RecordPlace place,
-               std::span<const std::byte> stored, std::span<const std::byte> expected) {
-  const auto [found_at, expected_at] = std::ranges::mismatch(stored, expected);
-  if (found_at == stored.end()) return Status::Ok();
-  const auto offset = static_cast<uint64_t>(found_at - stored.begin());
-  return Error(
-      Code::kCorrupt, "layer {} expert {}: byte {} of the store is {:#04x}, and {} is {:#04x}",
-      place.layer, place.expert, index.Find(place.layer, place.expert)->offset + offset,
-      static_cast<unsigned>(*found_at), container.Describe(place.layer, place.expert, offset),
-      static_cast<unsigned>(*expected_at));
-}
-
-}  // namespace
-
 Result<DiffReport> DiffStore(const Path& store, const Path& model_folder, int num_threads,
                              const std::atomic<bool>& stop) {
   const auto start = std::chrono::steady_clock::now();
@@ -78,7 +61,7 @@ Result<DiffReport> DiffStore(const Path& store, const Path& model_folder, int nu
     if (hashes) return hashes->Check(place, stored.bytes().first(bytes));
     PICCHIO_RETURN_IF_ERROR(
         container->Read(place.layer, place.expert, expected.bytes().first(bytes)));
-    return Compare(index, *container, place, stored.bytes(), expected.bytes());
+    return CompareWithContainer(index, *container, place, stored.bytes(), expected.bytes());
   });
   if (status.code() == Code::kCorrupt) {
     return status.WithContext(

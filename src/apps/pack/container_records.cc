@@ -109,4 +109,17 @@ std::string ContainerRecords::Describe(uint32_t layer, uint32_t expert, uint64_t
   return fmt::format("byte {} of the record, between its parts", offset);
 }
 
+Status CompareWithContainer(const FlatIndex& index, const ContainerRecords& container,
+                            RecordPlace place, std::span<const std::byte> stored,
+                            std::span<const std::byte> expected) {
+  const auto [found_at, expected_at] = std::ranges::mismatch(stored, expected);
+  if (found_at == stored.end()) return Status::Ok();
+  const auto offset = static_cast<uint64_t>(found_at - stored.begin());
+  return Error(
+      Code::kCorrupt, "layer {} expert {}: byte {} of the store is {:#04x}, and {} is {:#04x}",
+      place.layer, place.expert, index.Find(place.layer, place.expert)->offset + offset,
+      static_cast<unsigned>(*found_at), container.Describe(place.layer, place.expert, offset),
+      static_cast<unsigned>(*expected_at));
+}
+
 }  // namespace picchio

@@ -10,10 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "apps/pack/record_check.h"
 #include "base/function_ref.h"
 #include "base/status.h"
 #include "format/expert_container.h"
 #include "format/expert_record.h"
+#include "format/flat_index.h"
 #include "format/tensor_directory.h"
 #include "model/config.h"
 
@@ -65,5 +67,11 @@ class ContainerRecords {
   std::vector<size_t> first_piece_;  // By layer; those without experts have none.
   std::vector<Piece> pieces_;        // In the order of layers, experts and parts.
 };
+
+// `stored` is a record of the store with its padding, `expected` the container's, padded with
+// zeros. kCorrupt with the first byte that differs, naming its tensor.
+Status CompareWithContainer(const FlatIndex& index, const ContainerRecords& container,
+                            RecordPlace place, std::span<const std::byte> stored,
+                            std::span<const std::byte> expected);
 
 }  // namespace picchio
