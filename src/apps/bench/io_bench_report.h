@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "apps/bench/io_bench.h"
+#include "apps/bench/io_benchmark.h"
 #include "base/json.h"
 
 namespace picchio {

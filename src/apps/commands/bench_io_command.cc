@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "apps/bench/io_bench.h"
 #include "apps/bench/io_bench_report.h"
+#include "apps/bench/io_benchmark.h"
 #include "apps/bench/io_check.h"
 #include "apps/commands/bench_commands.h"
 #include "apps/commands/flag_checks.h"

@@ -1,4 +1,4 @@
-#include "apps/bench/io_bench.h"
+#include "apps/bench/io_benchmark.h"
 
 #include <algorithm>
 #include <memory>

@@ -1,4 +1,4 @@
-#include "apps/bench/io_bench.h"
+#include "apps/bench/io_benchmark.h"
 
 #include "apps/bench/io_bench_report.h"
 #include "apps/bench/io_check.h"
@@ -45,7 +45,9 @@ TEST_F(IoBenchTest, EveryWayAtEveryDepthInEveryRound) {
   int num_measured = 0;
   for (const IoBenchSeries& series : report.series) {
     const std::string way(IoWayName(series.way));
-    if (!PastThePageCache(series.way)) EXPECT_EQ(series.unavailable, "") << way;
+    if (!PastThePageCache(series.way)) {
+      EXPECT_EQ(series.unavailable, "") << way;
+    }
     if (!series.unavailable.empty()) {
       EXPECT_TRUE(series.points.empty());
       continue;
