@@ -45,9 +45,9 @@ struct FaultPlan {
 template <typename Read, typename Completion>
 class InjectedFaults {
  public:
-  InjectedFaults(FaultPlan plan, std::vector<Code> usual_codes)
+  InjectedFaults(FaultPlan plan, const std::vector<Code>& usual_codes)
       : plan_(std::move(plan)),
-        codes_(plan_.codes.empty() ? std::move(usual_codes) : plan_.codes),
+        codes_(plan_.codes.empty() ? usual_codes : plan_.codes),
         random_(plan_.seed) {}
 
   // How many of so many reads may go on to a queue that takes `max_in_flight`. Those that are held

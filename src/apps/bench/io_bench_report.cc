@@ -42,7 +42,9 @@ std::vector<std::string> Notes(const IoBenchReport& report) {
     if (!series.unavailable.empty()) {
       notes.push_back(fmt::format("{} cannot be measured: {}", way, series.unavailable));
     }
-    for (const std::string& note : series.notes) notes.push_back(way + ": " + note);
+    for (const std::string& note : series.notes) {
+      notes.push_back(fmt::format("{}: {}", way, note));
+    }
     if (series.points.empty()) continue;
     const bool warm = series.way == IoWay::kBufferedWarm;
     const auto [least, greatest] = std::ranges::minmax(
@@ -91,6 +93,7 @@ std::vector<std::vector<std::string>> Rows(const IoBenchReport& report) {
 std::string TextTable(const std::vector<std::string>& head,
                       const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
+  widths.reserve(head.size());
   for (const std::string& cell : head) widths.push_back(cell.size());
   for (const auto& row : rows) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
