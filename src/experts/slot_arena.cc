@@ -36,7 +36,10 @@ Result<SlotArena> SlotArena::Create(uint64_t slot_bytes, size_t num_slots, uint6
   uint64_t backed_bytes = 0;
   for (size_t first = 0; first < num_slots; first += arena.slots_per_chunk_) {
     const uint64_t bytes = std::min(arena.slots_per_chunk_, num_slots - first) * arena.stride_;
-    auto memory = PageMemory::Allocate(bytes);
+    // A last chunk in small pages costs more than its own rate: the kernel may join it with the one
+    // before, and a queue takes large requests only into memory that is huge to its last byte.
+    const bool whole_huge_pages = first > 0 && bytes >= kHugePageBytes;
+    auto memory = PageMemory::Allocate(whole_huge_pages ? RoundUp(bytes, kHugePageBytes) : bytes);
     if (!memory.has_value()) {
       return memory.error().WithContext(
           fmt::format("{} slots of {} bytes ({} MiB) do not fit into memory", num_slots,

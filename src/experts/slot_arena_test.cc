@@ -1,5 +1,7 @@
 #include "experts/slot_arena.h"
 
+#include "base/huge_pages.h"
+#include "base/page_memory.h"
 #include "support/test_support.h"
 
 namespace picchio {
@@ -30,6 +32,19 @@ TEST(SlotArenaTest, SlotsDoNotOverlapAndFillTheirChunks) {
     EXPECT_EQ(slot.bytes, 8_KiB);
     EXPECT_EQ(slot.data, chunk.data + slot.offset);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(slot.data) % 4096, 0u);
+  }
+}
+
+TEST(SlotArenaTest, AShortLastChunkLiesInHugePagesToo) {
+  const PageMemory usual = PageMemory::Allocate(32_MiB).value();
+  if (HugeBytes(usual.bytes()) < usual.size()) GTEST_SKIP() << "no huge pages to be had here";
+  // Chunks of 32 MiB, and one of 3 MiB.
+  ASSERT_OK_AND_ASSIGN(const SlotArena arena, SlotArena::Create(1_MiB, 35, 32_MiB));
+  ASSERT_EQ(arena.chunks().size(), 2u);
+  EXPECT_EQ(arena.chunks()[1].bytes, 3_MiB);
+  EXPECT_EQ(arena.HugeBytes(), arena.bytes());
+  for (const MemoryChunk& chunk : arena.chunks()) {
+    EXPECT_EQ(HugeBytes({chunk.data, static_cast<size_t>(chunk.bytes)}), chunk.bytes);
   }
 }
 
