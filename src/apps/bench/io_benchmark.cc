@@ -54,26 +54,23 @@ class IoBench {
   IoBenchForecast Forecast() {
     IoBenchForecast forecast{.set_bytes = offsets_.size() * report_.record_bytes,
                              .whole_store = report_.whole_store()};
-    double rate = 0;
-    for (const IoBenchSeries& series : report_.series) {
-      if (!series.unavailable.empty() || series.way == IoWay::kBufferedWarm) continue;
-      const auto measured =
-          Measure(series.way, std::min(8, options_.depths.back()), 0, kForecastSeconds);
-      if (measured.has_value()) rate = measured->rate.BytesPerSecond();
-      break;
-    }
-    const double set_seconds =
-        rate > 0 ? static_cast<double>(forecast.set_bytes) / rate : options_.seconds;
+    const double set_bytes = static_cast<double>(forecast.set_bytes);
+    double filling = 0;  // Seconds until the page cache has the set.
     for (const IoBenchSeries& series : report_.series) {
       if (!series.unavailable.empty()) continue;
-      const int measurements = static_cast<int>(options_.depths.size()) * options_.rounds;
       const bool warm = series.way == IoWay::kBufferedWarm;
+      // Before it is filled, the page cache can only be taken to be ten times as fast.
+      const IoWay like = warm ? IoWay::kBuffered : series.way;
+      const auto first = Measure(like, std::min(8, options_.depths.back()), 0, kForecastSeconds);
+      if (!first.has_value()) continue;  // It will be said when it is measured.
+      const double whole = set_bytes / std::max(first->rate.BytesPerSecond(), 1.0);
+      if (warm) filling = whole;
+      const int measurements = static_cast<int>(options_.depths.size()) * options_.rounds;
       forecast.num_measurements += measurements;
-      // Memory is taken to be ten times as fast; before it is measured it must be filled.
-      forecast.seconds += std::min(options_.seconds, warm ? set_seconds / 10 : set_seconds) *
-                          static_cast<double>(measurements);
-      if (warm) forecast.seconds += set_seconds * options_.rounds;
+      forecast.seconds +=
+          std::min(options_.seconds, warm ? whole / 10 : whole) * static_cast<double>(measurements);
     }
+    forecast.seconds += filling * options_.rounds;
     return forecast;
   }
 
@@ -189,7 +186,8 @@ class IoBench {
     for (;;) {
       const ReadLoad load{.read_bytes = report_.record_bytes,
                           .depth = static_cast<size_t>(depths.back())};
-      auto memory = PageMemory::Allocate(ReadLoadMemory(load));
+      // Less would not lie in huge pages to its last byte.
+      auto memory = PageMemory::Allocate(std::max<uint64_t>(ReadLoadMemory(load), 32_MiB));
       if (memory.has_value()) {
         memory_ = std::move(*memory);
         break;

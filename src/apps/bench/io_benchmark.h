@@ -83,7 +83,7 @@ struct IoBenchReport {
   const IoBenchSeries* Fastest() const;
 };
 
-// What will happen, before it does: the set, and an estimate from a first short measurement.
+// What will happen, before it does: the set, and an estimate from short first measurements.
 struct IoBenchForecast {
   uint64_t set_bytes = 0;
   bool whole_store = false;
