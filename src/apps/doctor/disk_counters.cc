@@ -51,9 +51,7 @@ DiskCounters::Reading DiskCounters::Read() const {
 
 std::optional<uint64_t> DiskCounters::BytesBetween(const Reading& before, const Reading& after) {
   const auto process = Growth(before.process_bytes, after.process_bytes);
-  const auto disk = Growth(before.disk_bytes, after.disk_bytes);
-  if (!process) return disk;
-  return disk ? std::max(*process, *disk) : process;
+  return process ? process : Growth(before.disk_bytes, after.disk_bytes);
 }
 
 }  // namespace picchio

@@ -22,7 +22,8 @@ class DiskCounters {
   };
   Reading Read() const;
 
-  // The larger of both counts between two readings; none where there is neither.
+  // What the process had read between two readings; where that is not told, what the disk was read
+  // by everybody; none where neither is.
   static std::optional<uint64_t> BytesBetween(const Reading& before, const Reading& after);
 
  private:

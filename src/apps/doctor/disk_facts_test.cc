@@ -95,6 +95,11 @@ TEST(DiskCountersTest, ReadsBothCounts) {
   const DiskCounters::Reading after = counters.Read();
   EXPECT_EQ(DiskCounters::BytesBetween(before, after), 1000U);
   EXPECT_EQ(DiskCounters::BytesBetween({}, after), std::nullopt);
+  // Others' reads count only where ours are not told.
+  machine.Set("/sys/devices/pci0000:00/0000:00:02.0/virtio1/block/vda/stat", "  5732  69  1043650");
+  const DiskCounters::Reading busy = counters.Read();
+  EXPECT_EQ(DiskCounters::BytesBetween(before, busy), 1000U);
+  EXPECT_EQ(DiskCounters::BytesBetween({.disk_bytes = before.disk_bytes}, busy), 8U * 512);
 }
 
 TEST(DiskCountersTest, WhatIsNotThereIsNotCounted) {

@@ -41,6 +41,8 @@ Finding CheckUnbufferedFile(const Path& file) {
 std::string DescribeRate(const MeasuredReadRate& rate) {
   std::string text = fmt::format("{}, {} bytes each, from {} into memory of which {:.0f} % is huge",
                                  rate.way, rate.read_bytes, rate.source, 100 * rate.huge_share);
+  if (rate.temporary)
+    text += " (just written: a cache of the drive or the hypervisor may serve it)";
   if (!rate.storage_share) {
     text += "; whether they came from the drive cannot be seen here";
   } else if (*rate.storage_share < 0.99) {
@@ -110,6 +112,7 @@ Json DoctorJson(const DoctorReport& report) {
   if (report.rate) {
     rate = {{"bytes_per_second", report.rate->bytes_per_second},
             {"source", report.rate->source},
+            {"temporary", report.rate->temporary},
             {"way", report.rate->way},
             {"read_bytes", report.rate->read_bytes},
             {"huge_share", report.rate->huge_share},

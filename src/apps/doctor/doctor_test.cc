@@ -42,6 +42,7 @@ TEST(MeasureReadRateTest, WritesATemporaryFileElseAndLeavesNothing) {
   ASSERT_OK_AND_ASSIGN(const MeasuredReadRate rate, MeasureStorageReadRate(folder.path(), kShort));
   EXPECT_GT(rate.bytes_per_second, 0);
   EXPECT_THAT(rate.source, HasSubstr("a temporary file in"));
+  EXPECT_TRUE(rate.temporary);
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 

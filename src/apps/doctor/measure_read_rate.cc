@@ -159,8 +159,11 @@ Result<MeasuredReadRate> MeasureStorageReadRate(const Path& path, const ReadRate
   PICCHIO_ASSIGN_OR_RETURN(const Descriptor nameless, OpenNameless(folder));
   PICCHIO_RETURN_IF_ERROR(FillWithNoise(nameless.number(), bytes));
   // Opened again by its number: another descriptor of the same file.
-  return Measure(fmt::format("/proc/self/fd/{}", nameless.number()),
-                 "a temporary file in " + PathText(folder), options);
+  PICCHIO_ASSIGN_OR_RETURN(MeasuredReadRate rate,
+                           Measure(fmt::format("/proc/self/fd/{}", nameless.number()),
+                                   "a temporary file in " + PathText(folder), options));
+  rate.temporary = true;
+  return rate;
 }
 
 }  // namespace picchio

@@ -25,6 +25,8 @@ struct MeasuredReadRate {
   double bytes_per_second = 0;
   std::string source{};  // What was read: the file, or "a temporary file in FOLDER".
   std::string way{};     // As OpenDevice says it: "unbuffered reads by io_uring, 32 at once: ...".
+  bool temporary =
+      false;  // Just written: a drive's or a hypervisor's own cache may have served it.
   uint64_t read_bytes = 0;
   double huge_share = 0;  // Of the memory that was read into.
   // Part of the bytes that the kernel says came from storage; none where it does not say. Below
