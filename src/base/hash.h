@@ -31,7 +31,8 @@ class Sha256 {
 
   void Update(std::span<const std::byte> bytes);
   void Update(std::string_view text) { Update(std::as_bytes(std::span(text))); }
-  // The digest of all bytes so far. The object is then spent.
+  Sha256Digest DigestSoFar() const;  // More bytes may follow.
+  // The digest of all bytes. The object is then spent.
   Sha256Digest Finish();
 
  private:
