@@ -53,6 +53,12 @@ void Sha256::Update(std::span<const std::byte> bytes) {
   PICCHIO_CHECK(EVP_DigestUpdate(context_->evp, bytes.data(), bytes.size()) == 1);
 }
 
+Sha256Digest Sha256::DigestSoFar() const {
+  Sha256 copy;
+  PICCHIO_CHECK(EVP_MD_CTX_copy_ex(copy.context_->evp, context_->evp) == 1);
+  return copy.Finish();
+}
+
 Sha256Digest Sha256::Finish() {
   Sha256Digest digest;
   unsigned length = 0;

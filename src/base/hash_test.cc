@@ -17,6 +17,18 @@ TEST(Sha256, PublishedVectors) {
             "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1");
 }
 
+TEST(Sha256, ABeginningAndTheWholeInOnePass) {
+  std::string text(1000, 'x');
+  for (size_t i = 0; i < text.size(); ++i) text[i] = static_cast<char>(i * 7);
+  for (const size_t prefix : {size_t{0}, size_t{1}, size_t{64}, size_t{777}, text.size()}) {
+    Sha256 hash;
+    hash.Update(std::string_view(text).substr(0, prefix));
+    EXPECT_EQ(hash.DigestSoFar(), Sha256Of(std::string_view(text).substr(0, prefix))) << prefix;
+    hash.Update(std::string_view(text).substr(prefix));
+    EXPECT_EQ(hash.Finish(), Sha256Of(text)) << prefix;
+  }
+}
+
 TEST(Sha256, HexBothWays) {
   const Sha256Digest digest = Sha256Of("abc");
   ASSERT_OK_AND_ASSIGN(const Sha256Digest back, Sha256Digest::FromHex(digest.Hex()));

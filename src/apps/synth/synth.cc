@@ -23,7 +23,6 @@
 #include "base/hash.h"
 #include "base/human.h"
 #include "base/json.h"
-#include "base/prefix_hash.h"
 #include "base/units.h"
 #include "format/expert_container.h"
 #include "format/manifest.h"
@@ -115,13 +114,16 @@ class FolderInTheMaking {
 // its largest tensor, whose bytes are hashed once for both.
 void HashRecord(FlatIndex& index, RecordPlace place, std::span<const std::byte> record,
                 std::span<const ExpertTensor> tensors, std::span<Sha256Digest> hashes) {
-  const PrefixHashes hashed = HashPrefixAndWhole(record, tensors.front().part.bytes);
-  hashes.front() = hashed.prefix;
+  const uint64_t first_bytes = tensors.front().part.bytes;
+  Sha256 hash;
+  hash.Update(record.first(first_bytes));
+  hashes.front() = hash.DigestSoFar();
+  hash.Update(record.subspan(first_bytes));
   for (size_t i = 1; i < tensors.size(); ++i) {
     hashes[i] = Sha256Of(record.subspan(tensors[i].part.offset, tensors[i].part.bytes));
   }
   const bool v2 = index.superblock().version == RecordVersion::kV2;
-  index.SetHashes(place.layer, place.expert, v2 ? 0 : Crc32c(record), hashed.whole);
+  index.SetHashes(place.layer, place.expert, v2 ? 0 : Crc32c(record), hash.Finish());
 }
 
 // Everything about one model while it is made.
