@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <memory>
 #include <numeric>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -15,6 +13,7 @@
 #include "apps/progress.h"
 #include "apps/synth/dense_image.h"
 #include "apps/synth/embedded_tokenizer.h"
+#include "apps/synth/folder_in_the_making.h"
 #include "apps/synth/shapes.h"
 #include "apps/synth/synth_weights.h"
 #include "apps/work_queue.h"
@@ -45,70 +44,6 @@ constexpr uint64_t kSpareBytes = 128_MiB;
 double SecondsSince(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
-
-// Fails unless a folder of that name could be put there at the end.
-Status CheckTarget(const Path& folder) {
-  std::error_code error;
-  const auto status = std::filesystem::symlink_status(folder, error);
-  if (!std::filesystem::exists(status)) return Status::Ok();
-  // An empty folder may go; remove() refuses one that is a mount point.
-  if (std::filesystem::is_directory(status) && std::filesystem::is_empty(folder, error) &&
-      std::filesystem::remove(folder, error)) {
-    return Status::Ok();
-  }
-  return Error(Code::kInvalidArgument,
-               "{} is there already: name a folder that is not (the model is made beside it and "
-               "takes its place when it is whole)",
-               PathText(folder));
-}
-
-// A folder under a temporary name that Publish gives its own; without that it goes away with the
-// object, with all that is in it. Locked.
-class FolderInTheMaking {
- public:
-  static Result<FolderInTheMaking> Create(const Path& folder) {
-    PICCHIO_RETURN_IF_ERROR(CheckTarget(folder));
-    const Path temporary = TemporaryName(folder);
-    std::error_code error;
-    std::filesystem::create_directories(temporary, error);
-    if (error) return ErrnoError(error.value(), "cannot make the folder " + PathText(temporary));
-    Result<FolderLock> lock = FolderLock::Take(temporary);
-    if (!lock && lock.error().code() == Code::kUnavailable) {
-      return Error(Code::kUnavailable, "another picchio is making {}: wait for it",
-                   PathText(folder));
-    }
-    PICCHIO_RETURN_IF_ERROR(lock.status());
-    PICCHIO_RETURN_IF_ERROR(CheckTarget(folder));  // Whoever had the lock may have put it there.
-    // What a killed run left is of no use. The folder itself stays, for the lock is on it.
-    PICCHIO_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListFiles(temporary));
-    for (const std::string& name : names) std::filesystem::remove(temporary / name, error);
-    return FolderInTheMaking(folder, std::move(lock).value());
-  }
-
-  FolderInTheMaking(FolderInTheMaking&& other) noexcept
-      : folder_(std::exchange(other.folder_, Path())), lock_(std::move(other.lock_)) {}
-  FolderInTheMaking& operator=(FolderInTheMaking&&) = delete;
-  ~FolderInTheMaking() {
-    std::error_code ignored;
-    if (!folder_.empty()) std::filesystem::remove_all(path(), ignored);
-  }
-
-  Path path() const { return TemporaryName(folder_); }
-
-  Status Publish() {
-    PICCHIO_RETURN_IF_ERROR(SyncFolder(path()));
-    PICCHIO_RETURN_IF_ERROR(RenameDurably(path(), folder_));
-    folder_.clear();
-    return Status::Ok();
-  }
-
- private:
-  FolderInTheMaking(Path folder, FolderLock lock)
-      : folder_(std::move(folder)), lock_(std::move(lock)) {}
-
-  Path folder_;  // Empty once it is published.
-  FolderLock lock_;
-};
 
 // The hashes of an expert's tensors, and those of the record into the index. A record begins with
 // its largest tensor, whose bytes are hashed once for both.
