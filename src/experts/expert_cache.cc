@@ -1,8 +1,6 @@
 #include "experts/expert_cache.h"
 
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 namespace picchio {

@@ -19,12 +19,12 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <map>
 #include <numeric>
 #include <vector>
 
 #include "experts/decayed_count.h"
 #include "experts/eviction_policy.h"
+#include "experts/layer_order.h"
 #include "experts/record_heap.h"
 
 namespace picchio {
@@ -121,7 +121,7 @@ class ReusePolicy final : public EvictionPolicy {
       const std::optional<size_t> rank = layers_[idx].FirstOccupied();
       if (!rank.has_value()) continue;
       const size_t group = by_worth_[*rank];
-      const double worth = worth_[group] * discount_[LayersUntil(idx)];
+      const double worth = worth_[group] * discount_[order_.LayersUntil(idx, now_)];
       if (victim.has_value() && worth >= least) continue;
       least = worth;
       const Queue& queue = layers_[idx].queues[group];
@@ -149,7 +149,6 @@ class ReusePolicy final : public EvictionPolicy {
   };
   struct Layer {
     uint64_t turns = 0;  // Lists of the layer so far.
-    size_t order = 0;    // Its place in a pass.
     std::array<Queue, kNumGroups> queues{};
     // A bit for each place in by_worth_ whose queue is not empty.
     std::array<uint64_t, (kNumGroups + 63) / 64> occupied{};
@@ -173,26 +172,17 @@ class ReusePolicy final : public EvictionPolicy {
     return static_cast<uint32_t>(std::clamp(idx, 0.0, kNumClasses - 1.0));
   }
 
-  // Layers without experts do not count, so layers get their numbers as they come.
   uint32_t LayerIdx(int layer) {
-    const auto [at, is_new] = layer_idx_.try_emplace(layer, static_cast<uint32_t>(layers_.size()));
-    if (is_new) {
+    const uint32_t layer_idx = order_.IndexOf(layer);
+    if (order_.num_layers() > layers_.size()) {
       layers_.emplace_back();
-      size_t order = 0;
-      for (const auto& [_, idx] : layer_idx_) layers_[idx].order = order++;
       discount_.clear();
       for (size_t ahead = 0; ahead < layers_.size(); ++ahead) {
         discount_.push_back(std::exp(-static_cast<double>(ahead) /
                                      (kHorizonPasses * static_cast<double>(layers_.size()))));
       }
     }
-    return at->second;
-  }
-
-  // Between now and the layer's next turn; the current one's is a whole pass away.
-  size_t LayersUntil(size_t idx) const {
-    const size_t count = layers_.size();
-    return (layers_[idx].order + 2 * count - layers_[now_].order - 1) % count;
+    return layer_idx;
   }
 
   // Turns of the record's layer since it was used.
@@ -311,7 +301,7 @@ class ReusePolicy final : public EvictionPolicy {
   std::array<double, 1024> decay_;  // 2^(-passes / half life).
 
   PassClock clock_;
-  std::map<int, uint32_t> layer_idx_;
+  LayerOrder order_;
   std::vector<Layer> layers_;
   std::vector<double> discount_;  // By layers until the turn.
   uint32_t now_ = 0;              // The layer whose records are used.

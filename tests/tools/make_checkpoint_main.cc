@@ -2,10 +2,10 @@
 // disk's speed: for measuring conversions without a download. The text such a model writes is
 // noise.
 //
-//   make_checkpoint OUT_DIR KIND GIGABYTES [SEED]
+//   make_checkpoint OUT_DIR SHAPE GIGABYTES [SEED]
 //
-// qwen3 and gpt-oss have Qwen3-30B-A3B's and gpt-oss-20b's shape, with as many layers as the size
-// asks for (at least one); tiny-qwen3 and tiny-gpt-oss are the same with every other size small.
+// Shapes are those of picchio synth, with as many layers as the size asks for: at least one, at
+// most all.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/synth/shapes.h"
 #include "base/atomic_file.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -30,111 +31,8 @@ namespace {
 constexpr uint64_t kShardBytes = 4'000'000'000;
 constexpr size_t kNoiseBytes = 32_MiB;
 
-struct Kind {
-  bool gpt_oss = false;
-  bool tiny = false;
-};
-
-std::optional<Kind> KindOf(std::string_view name) {
-  for (const bool gpt_oss : {false, true}) {
-    for (const bool tiny : {false, true}) {
-      const std::string_view family = gpt_oss ? "gpt-oss" : "qwen3";
-      if (name == fmt::format("{}{}", tiny ? "tiny-" : "", family)) return Kind{gpt_oss, tiny};
-    }
-  }
-  return std::nullopt;
-}
-
-// MXFP4 asks for multiples of 32.
-void Shrink(Json& config) {
-  config["hidden_size"] = 64;
-  config["head_dim"] = 16;
-  config["num_attention_heads"] = 4;
-  config["num_key_value_heads"] = 2;
-  config["vocab_size"] = 256;
-  config["eos_token_id"] = 255;
-  for (const char* size : {"intermediate_size", "moe_intermediate_size"}) {
-    if (config.contains(size)) config[size] = 32;
-  }
-  for (const char* experts : {"num_experts", "num_local_experts"}) {
-    if (config.contains(experts)) config[experts] = 8;
-  }
-  for (const char* id : {"bos_token_id", "pad_token_id"}) {
-    if (config.contains(id)) config[id] = 254;
-  }
-}
-
-std::string ConfigText(Kind kind, uint32_t layers) {
-  Json config;
-  if (kind.gpt_oss) {
-    Json types = Json::array();
-    for (uint32_t i = 0; i < layers; ++i) {
-      types.push_back(i % 2 == 0 ? "sliding_attention" : "full_attention");
-    }
-    config = {{"architectures", {"GptOssForCausalLM"}},
-              {"model_type", "gpt_oss"},
-              {"attention_bias", true},
-              {"experts_per_token", 4},
-              {"num_experts_per_tok", 4},
-              {"num_local_experts", 32},
-              {"head_dim", 64},
-              {"hidden_act", "silu"},
-              {"hidden_size", 2880},
-              {"intermediate_size", 2880},
-              {"initial_context_length", 4096},
-              {"layer_types", types},
-              {"max_position_embeddings", 131072},
-              {"num_attention_heads", 64},
-              {"num_key_value_heads", 8},
-              {"num_hidden_layers", layers},
-              {"eos_token_id", 200002},
-              {"pad_token_id", 199999},
-              {"quantization_config", {{"quant_method", "mxfp4"}}},
-              {"rms_norm_eps", 1e-05},
-              {"rope_scaling",
-               {{"beta_fast", 32.0},
-                {"beta_slow", 1.0},
-                {"factor", 32.0},
-                {"original_max_position_embeddings", 4096},
-                {"rope_type", "yarn"},
-                {"truncate", false}}},
-              {"rope_theta", 150000},
-              {"sliding_window", 128},
-              {"swiglu_limit", 7.0},
-              {"tie_word_embeddings", false},
-              {"vocab_size", 201088}};
-  } else {
-    config = {{"architectures", {"Qwen3MoeForCausalLM"}},
-              {"model_type", "qwen3_moe"},
-              {"attention_bias", false},
-              {"bos_token_id", 151643},
-              {"eos_token_id", 151645},
-              {"decoder_sparse_step", 1},
-              {"head_dim", 128},
-              {"hidden_act", "silu"},
-              {"hidden_size", 2048},
-              {"intermediate_size", 6144},
-              {"max_position_embeddings", 40960},
-              {"mlp_only_layers", Json::array()},
-              {"moe_intermediate_size", 768},
-              {"norm_topk_prob", true},
-              {"num_attention_heads", 32},
-              {"num_experts", 128},
-              {"num_experts_per_tok", 8},
-              {"num_hidden_layers", layers},
-              {"num_key_value_heads", 4},
-              {"rms_norm_eps", 1e-06},
-              {"rope_scaling", nullptr},
-              {"rope_theta", 1000000.0},
-              {"sliding_window", nullptr},
-              {"tie_word_embeddings", false},
-              {"torch_dtype", "bfloat16"},
-              {"use_sliding_window", false},
-              {"vocab_size", 151936}};
-  }
-  if (kind.tiny) Shrink(config);
-  return config.dump(2) + "\n";
-}
+// No token: noise has no end of text.
+constexpr int32_t kEndOfText = 0;
 
 uint64_t BytesOf(const ExpectedTensor& tensor) {
   uint64_t bytes = tensor.packed ? 1 : 2;
@@ -200,10 +98,13 @@ class Writer {
   std::mt19937_64 random_;
 };
 
-Status Make(const Path& folder, Kind kind, uint64_t bytes, uint64_t seed) {
+Status Make(const Path& folder, std::string_view shape, uint64_t bytes, uint64_t seed) {
+  const auto config_of = [&](std::optional<uint32_t> layers) -> Result<ModelConfig> {
+    PICCHIO_ASSIGN_OR_RETURN(const std::string text, ShapeConfig(shape, layers, kEndOfText));
+    return ModelConfig::Parse(text, "config.json");
+  };
   const auto tensors_of = [&](uint32_t layers) -> Result<std::vector<ExpectedTensor>> {
-    PICCHIO_ASSIGN_OR_RETURN(const ModelConfig config,
-                             ModelConfig::Parse(ConfigText(kind, layers), "config.json"));
+    PICCHIO_ASSIGN_OR_RETURN(const ModelConfig config, config_of(layers));
     return ExpectedCheckpointTensors(config);
   };
   const auto size_of = [&](const std::vector<ExpectedTensor>& tensors) {
@@ -215,13 +116,16 @@ Status Make(const Path& folder, Kind kind, uint64_t bytes, uint64_t seed) {
   PICCHIO_ASSIGN_OR_RETURN(const auto two, tensors_of(2));
   const uint64_t layer_bytes = size_of(two) - size_of(one);
   const uint64_t rest_bytes = size_of(one) - layer_bytes;
+  PICCHIO_ASSIGN_OR_RETURN(const ModelConfig whole, config_of(std::nullopt));
   const auto layers = static_cast<uint32_t>(
-      std::max<uint64_t>(1, bytes > rest_bytes ? (bytes - rest_bytes) / layer_bytes : 1));
+      std::clamp<uint64_t>(bytes > rest_bytes ? (bytes - rest_bytes) / layer_bytes : 1, 1,
+                           whole.num_hidden_layers));
   PICCHIO_ASSIGN_OR_RETURN(const auto tensors, tensors_of(layers));
 
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  PICCHIO_RETURN_IF_ERROR(WriteFileAtomically(folder / "config.json", ConfigText(kind, layers)));
+  PICCHIO_ASSIGN_OR_RETURN(const std::string config_text, ShapeConfig(shape, layers, kEndOfText));
+  PICCHIO_RETURN_IF_ERROR(WriteFileAtomically(folder / "config.json", config_text));
   std::vector<std::vector<const ExpectedTensor*>> shards(1);
   uint64_t shard_bytes = 0;
   for (const ExpectedTensor& tensor : tensors) {
@@ -250,15 +154,14 @@ Status Make(const Path& folder, Kind kind, uint64_t bytes, uint64_t seed) {
 }  // namespace picchio
 
 int main(int argc, char** argv) {
-  const auto kind = picchio::KindOf(argc > 2 ? argv[2] : "");
-  if (argc < 4 || !kind.has_value()) {
-    std::fputs("usage: make_checkpoint OUT_DIR [tiny-]qwen3|[tiny-]gpt-oss GIGABYTES [SEED]\n",
+  if (argc < 4 || !picchio::IsShapeName(argv[2])) {
+    std::fputs("usage: make_checkpoint OUT_DIR SHAPE GIGABYTES [SEED]   (shapes: picchio synth)\n",
                stderr);
     return 2;
   }
   const auto bytes = static_cast<uint64_t>(std::atof(argv[3]) * 1e9);
   const uint64_t seed = argc > 4 ? std::strtoull(argv[4], nullptr, 10) : 1;
-  const picchio::Status made = picchio::Make(argv[1], *kind, bytes, seed);
+  const picchio::Status made = picchio::Make(argv[1], argv[2], bytes, seed);
   if (made.ok()) return 0;
   std::fprintf(stderr, "make_checkpoint: %s\n", made.message().c_str());
   return 1;
