@@ -5,9 +5,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <functional>
+#include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "apps/progress_test_support.h"
@@ -74,5 +79,41 @@ class ChildProcess {
   TemporaryFolder streams_;
   pid_t pid_ = -1;
 };
+
+// Runs the command again and again and kills it at a random moment of the time that it takes, until
+// it has been killed so often while it was at work. before(attempt) prepares each run, after()
+// looks at what it has left. False where it would not be killed, or something is amiss already.
+inline bool KillAtRandomMoments(const std::vector<std::string>& arguments, int kills, uint32_t seed,
+                                const std::function<void(int attempt)>& before,
+                                const std::function<void()>& after) {
+  using std::chrono::microseconds;
+  before(0);
+  const auto start = std::chrono::steady_clock::now();
+  if (ChildProcess(arguments).Wait() != 0) return false;
+  auto duration =
+      std::chrono::duration_cast<microseconds>(std::chrono::steady_clock::now() - start);
+  std::mt19937 random(seed);
+  for (int attempt = 1, killed = 0; killed < kills; ++attempt) {
+    if (attempt > 20 * kills) return false;
+    before(attempt);
+    ChildProcess child(arguments);
+    std::this_thread::sleep_for(
+        microseconds(random() % static_cast<uint64_t>(duration.count() * 11 / 10)));
+    if (child.Kill()) {
+      ++killed;
+    } else {  // It is quicker than when it was measured.
+      duration = std::max(duration * 3 / 4, microseconds(1));
+    }
+    after();
+    if (testing::Test::HasFatalFailure()) return false;
+  }
+  return true;
+}
+
+// The number of kills: more are for a run by hand.
+inline int KillsWanted(int usual) {
+  const char* wanted = std::getenv("PICCHIO_KILLS");
+  return wanted == nullptr ? usual : std::atoi(wanted);
+}
 
 }  // namespace picchio

@@ -9,16 +9,6 @@
 namespace picchio {
 namespace {
 
-// The storage part of a run's report.
-Json StorageOf(const std::string& arguments, const std::string& environment = "") {
-  const Outcome run = Picchio(
-      "run " + Shell(DemoModel()) + " -p Once -n 2 --temp 0 --json " + arguments, environment);
-  EXPECT_EQ(run.exit_code, 0) << run.err;
-  auto report = ParseJson(run.out, "run");
-  EXPECT_OK(report);
-  return (*report)["stats"]["storage"];
-}
-
 // What is said of how experts are read, and where it is said.
 TEST(CliReading, AFlagOfReadingBeatsTheEnvironment) {
   const auto choice = [](const std::string& arguments, const std::string& environment) {

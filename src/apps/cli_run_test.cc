@@ -26,16 +26,6 @@ TEST(CliRun, RunWritesTextAndTheSameTextAgain) {
   EXPECT_NE(Picchio(arguments + " --seed 4").out, first.out);
 }
 
-// The storage part of a run's report.
-Json StorageOf(const std::string& arguments, const std::string& environment = "") {
-  const Outcome run = Picchio(
-      "run " + Shell(DemoModel()) + " -p Once -n 2 --temp 0 --json " + arguments, environment);
-  EXPECT_EQ(run.exit_code, 0) << run.err;
-  auto report = ParseJson(run.out, "run");
-  EXPECT_OK(report);
-  return (*report)["stats"]["storage"];
-}
-
 TEST(CliRun, AFlagOfTheStoreBeatsTheEnvironment) {
   TemporaryFolder folder;
   const TestStore store = StoreWriter(DemoModel()).Make(3);

@@ -124,35 +124,20 @@ TEST(CliSignals, KilledAtAnyMomentARunLeavesOldOutputsOrWholeOnes) {
                                               logits.string(),
                                               "--ids-out",
                                               ids.string()};
-  const auto start = std::chrono::steady_clock::now();
-  {
-    ChildProcess child(arguments);
-    ASSERT_EQ(child.Wait(), 0) << child.err();
-  }
-  auto duration = std::chrono::duration_cast<std::chrono::microseconds>(
-      std::chrono::steady_clock::now() - start);
+  ASSERT_EQ(ChildProcess(arguments).Wait(), 0);
   const std::string whole_logits = ReadAll(logits);
   const std::string whole_ids = ReadAll(ids);
   ASSERT_EQ(std::count(whole_ids.begin(), whole_ids.end(), '\n'), 48);
 
-  std::mt19937 random(20250411);
-  const char* wanted = std::getenv("PICCHIO_KILLS");
-  const int kills_wanted = wanted == nullptr ? 8 : std::atoi(wanted);
-  int kills = 0;
-  for (int attempt = 0; kills < kills_wanted && attempt < 20 * kills_wanted; ++attempt) {
-    const bool was_there = attempt % 2 == 0;
+  bool was_there = false;
+  const auto prepare = [&](int attempt) {
+    was_there = attempt % 2 == 0;
     for (const Path& output : {logits, ids}) {
       if (was_there) WriteAll(output, "old");
       if (!was_there) std::filesystem::remove(output);
     }
-    ChildProcess child(arguments);
-    std::this_thread::sleep_for(
-        std::chrono::microseconds(random() % static_cast<uint64_t>(duration.count() * 11 / 10)));
-    if (child.Kill()) {
-      ++kills;
-    } else {  // It is quicker than when it was measured.
-      duration = std::max(duration * 3 / 4, std::chrono::microseconds(1));
-    }
+  };
+  EXPECT_TRUE(KillAtRandomMoments(arguments, KillsWanted(8), 20250411, prepare, [&] {
     for (const auto& [output, whole] :
          {std::pair(&logits, &whole_logits), std::pair(&ids, &whole_ids)}) {
       ASSERT_TRUE(SomethingExists(*output) || !was_there) << *output << " has gone";
@@ -160,8 +145,7 @@ TEST(CliSignals, KilledAtAnyMomentARunLeavesOldOutputsOrWholeOnes) {
       const std::string found = ReadAll(*output);
       ASSERT_TRUE(found == *whole || (was_there && found == "old")) << *output << " is in between";
     }
-  }
-  EXPECT_EQ(kills, kills_wanted);
+  }));
   // What a kill leaves under a temporary name is in nobody's way.
   ChildProcess last(arguments);
   ASSERT_EQ(last.Wait(), 0) << last.err();

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "apps/progress_test_support.h"
+#include "base/json.h"
 #include "support/test_support.h"
 
 namespace picchio {
@@ -42,5 +43,15 @@ inline std::string WithoutNotes(const std::string& err) {
 }
 
 inline Path DemoModel() { return TestData("../../models/demo"); }
+
+// The storage part of a run's report.
+inline Json StorageOf(const std::string& arguments, const std::string& environment = "") {
+  const Outcome run = Picchio(
+      "run " + Shell(DemoModel()) + " -p Once -n 2 --temp 0 --json " + arguments, environment);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  auto report = ParseJson(run.out, "run");
+  EXPECT_OK(report);
+  return (*report)["stats"]["storage"];
+}
 
 }  // namespace picchio

@@ -117,9 +117,8 @@ Status Make(const Path& folder, std::string_view shape, uint64_t bytes, uint64_t
   const uint64_t layer_bytes = size_of(two) - size_of(one);
   const uint64_t rest_bytes = size_of(one) - layer_bytes;
   PICCHIO_ASSIGN_OR_RETURN(const ModelConfig whole, config_of(std::nullopt));
-  const auto layers = static_cast<uint32_t>(
-      std::clamp<uint64_t>(bytes > rest_bytes ? (bytes - rest_bytes) / layer_bytes : 1, 1,
-                           whole.num_hidden_layers));
+  const auto layers = static_cast<uint32_t>(std::clamp<uint64_t>(
+      bytes > rest_bytes ? (bytes - rest_bytes) / layer_bytes : 1, 1, whole.num_hidden_layers));
   PICCHIO_ASSIGN_OR_RETURN(const auto tensors, tensors_of(layers));
 
   std::error_code error;

@@ -12,8 +12,7 @@
 #include "base/huge_pages.h"
 #include "base/human.h"
 #include "base/page_memory.h"
-#include "experts/packed_expert_source.h"
-#include "io/buffered_device.h"
+#include "format/flat_index.h"
 #include "io/read_rate.h"
 
 namespace picchio {
@@ -37,9 +36,7 @@ class IoBench {
               "nothing to measure: ways, depths, rounds and seconds must be at least one each"};
     }
     PICCHIO_ASSIGN_OR_RETURN(file_, OpenOwned(store_));
-    PICCHIO_ASSIGN_OR_RETURN(const auto device,
-                             BufferedDevice::Open({&store_, 1}, {.num_threads = 1}));
-    PICCHIO_ASSIGN_OR_RETURN(const FlatIndex index, ReadFlatIndex(*device));
+    PICCHIO_ASSIGN_OR_RETURN(const FlatIndex index, FlatIndex::Read(*file_));
     report_.store = PathText(store_);
     report_.record_bytes = index.padded_record_bytes();
     report_.block_size = index.superblock().block_size;

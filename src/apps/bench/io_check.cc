@@ -2,20 +2,16 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "apps/inspect/inspect_store.h"
 #include "apps/model_folder.h"
-#include "apps/pack/container_records.h"
-#include "apps/pack/record_check.h"
-#include "apps/pack/tensor_hashes.h"
+#include "apps/pack/model_records.h"
 #include "apps/progress.h"
 #include "base/aligned_buffer.h"
 #include "base/page_memory.h"
-#include "experts/packed_expert_source.h"
 #include "format/flat_model.h"
-#include "io/buffered_device.h"
 
 namespace picchio {
 namespace {
@@ -90,27 +86,17 @@ class Reader {
 Result<uint64_t> CheckRecordsInEveryWay(const Path& store, const Path& model_folder,
                                         std::span<const IoWay> ways,
                                         const std::atomic<bool>& stop) {
-  PICCHIO_ASSIGN_OR_RETURN(const auto device,
-                           BufferedDevice::Open({&store, 1}, {.num_threads = 1}));
-  PICCHIO_ASSIGN_OR_RETURN(const FlatIndex index, ReadFlatIndex(*device));
+  PICCHIO_ASSIGN_OR_RETURN(const FlatIndex index, InspectStore(store));
   PICCHIO_ASSIGN_OR_RETURN(const ModelFolder model, OpenModelFolder(model_folder));
   PICCHIO_RETURN_IF_ERROR(
-      CheckFlatModel(index, FlatModelOf(model), /*trust_unlisted=*/true, device->name()));
-  std::optional<ContainerRecords> container;
-  std::optional<TensorHashes> hashes;
-  if (HasExpertContainers(model.manifest)) {
-    PICCHIO_ASSIGN_OR_RETURN(container,
-                             ContainerRecords::Open(model.tensors, index.layout(), model.config));
-  } else {
-    hashes.emplace(model.manifest, index.layout());
-  }
+      CheckFlatModel(index, FlatModelOf(model), /*trust_unlisted=*/true, PathText(store)));
+  PICCHIO_ASSIGN_OR_RETURN(const ModelRecords of_model, ModelRecords::Open(model, index.layout()));
   const std::vector<RecordPlace> records = RecordsOf(index);
   std::vector<std::unique_ptr<Reader>> readers;
   for (const IoWay way : ways) {
     PICCHIO_ASSIGN_OR_RETURN(auto reader, Reader::Open(store, way, index, records));
     readers.push_back(std::move(reader));
   }
-  const uint64_t bytes = index.layout().record_bytes;
   PICCHIO_ASSIGN_OR_RETURN(AlignedBuffer expected,
                            AlignedBuffer::Allocate(index.padded_record_bytes(), kMinFlatBlock));
   std::ranges::fill(expected.bytes(), std::byte{0});  // The padding stays so.
@@ -118,15 +104,10 @@ Result<uint64_t> CheckRecordsInEveryWay(const Path& store, const Path& model_fol
   for (size_t n = 0; n < records.size(); ++n) {
     if (stop.load(std::memory_order_relaxed)) return Status(Code::kCancelled, "stopped");
     const RecordPlace place = records[n];
-    if (container) {
-      PICCHIO_RETURN_IF_ERROR(
-          container->Read(place.layer, place.expert, expected.bytes().first(bytes)));
-    }
+    PICCHIO_RETURN_IF_ERROR(of_model.Read(place, expected.bytes()));
     for (const auto& reader : readers) {
       PICCHIO_ASSIGN_OR_RETURN(const std::span<const std::byte> stored, reader->Get(n));
-      const Status same =
-          container ? CompareWithContainer(index, *container, place, stored, expected.bytes())
-                    : hashes->Check(place, stored.first(bytes));
+      const Status same = of_model.Compare(index, place, stored, expected.bytes());
       if (!same.ok()) return same.WithContext("read by " + std::string(IoWayName(reader->way())));
     }
     progress.Add(index.padded_record_bytes());

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "apps/model_folder.h"
-#include "apps/pack/container_records.h"
+#include "apps/pack/model_records.h"
 #include "apps/pack/record_check.h"
-#include "apps/pack/tensor_hashes.h"
 #include "apps/progress.h"
 #include "apps/work_queue.h"
 #include "base/aligned_buffer.h"
@@ -23,18 +21,10 @@ Result<DiffReport> DiffStore(const Path& store, const Path& model_folder, int nu
   PICCHIO_ASSIGN_OR_RETURN(const ModelFolder model, OpenModelFolder(model_folder));
   PICCHIO_RETURN_IF_ERROR(
       CheckFlatModel(index, FlatModelOf(model), /*trust_unlisted=*/true, file.name()));
-  std::optional<ContainerRecords> container;
-  std::optional<TensorHashes> hashes;
-  if (HasExpertContainers(model.manifest)) {
-    PICCHIO_ASSIGN_OR_RETURN(container,
-                             ContainerRecords::Open(model.tensors, index.layout(), model.config));
-  } else {
-    hashes.emplace(model.manifest, index.layout());
-  }
+  PICCHIO_ASSIGN_OR_RETURN(const ModelRecords of_model, ModelRecords::Open(model, index.layout()));
 
   const std::vector<RecordPlace> records = RecordsOf(index);
   const uint64_t padded = index.padded_record_bytes();
-  const uint64_t bytes = index.layout().record_bytes;
   struct Buffers {
     AlignedBuffer stored;
     AlignedBuffer expected;
@@ -52,16 +42,14 @@ Result<DiffReport> DiffStore(const Path& store, const Path& model_folder, int nu
     if (const size_t ahead = n + 2 * static_cast<size_t>(num_threads); ahead < records.size()) {
       const RecordPlace& next = records[ahead];
       file.WillNeed(index.Find(next.layer, next.expert)->offset, padded);
-      if (container) container->WillNeed(next.layer, next.expert);
+      of_model.WillNeed(next);
     }
     auto& [stored, expected] = buffers[static_cast<size_t>(thread)];
     PICCHIO_RETURN_IF_ERROR(
         file.ReadAt(index.Find(place.layer, place.expert)->offset, stored.bytes()));
     progress.Add(padded);
-    if (hashes) return hashes->Check(place, stored.bytes().first(bytes));
-    PICCHIO_RETURN_IF_ERROR(
-        container->Read(place.layer, place.expert, expected.bytes().first(bytes)));
-    return CompareWithContainer(index, *container, place, stored.bytes(), expected.bytes());
+    PICCHIO_RETURN_IF_ERROR(of_model.Read(place, expected.bytes()));
+    return of_model.Compare(index, place, stored.bytes(), expected.bytes());
   });
   if (status.code() == Code::kCorrupt) {
     return status.WithContext(
@@ -72,7 +60,7 @@ Result<DiffReport> DiffStore(const Path& store, const Path& model_folder, int nu
       .num_records = records.size(),
       .num_all_records = uint64_t{model.config.num_moe_layers()} * model.config.num_experts,
       .bytes = records.size() * padded,
-      .by_hash = hashes.has_value(),
+      .by_hash = of_model.by_hash(),
       .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
 }
 

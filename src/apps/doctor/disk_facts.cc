@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "apps/doctor/machine_facts.h"
 #include "base/cgroup.h"
 
 namespace picchio {
@@ -112,11 +113,10 @@ void ReadLink(const Path& folder, const Path& root, DiskFacts& disk) {
   }
 }
 
+// A disk that knows only one says it without brackets.
 std::string ChosenScheduler(const std::string& line) {
-  const size_t open = line.find('[');
-  const size_t close = line.find(']');
-  if (open == std::string::npos || close == std::string::npos || close < open) return line;
-  return line.substr(open + 1, close - open - 1);
+  const std::string chosen = ChosenWord(line);
+  return chosen.empty() ? line : chosen;
 }
 
 std::optional<DiskFacts> ReadFolder(Path folder, const Path& root, int depth) {

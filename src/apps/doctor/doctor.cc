@@ -9,8 +9,7 @@
 #include "apps/doctor/machine_facts.h"
 #include "apps/doctor/storage_checks.h"
 #include "apps/doctor/system_checks.h"
-#include "experts/packed_expert_source.h"
-#include "io/buffered_device.h"
+#include "apps/inspect/inspect_store.h"
 #include "io/direct_device.h"
 #include "io/uring_ring.h"
 
@@ -19,9 +18,7 @@ namespace {
 
 // 0 where the file is no store.
 uint64_t StoreBlockSize(const Path& file) {
-  const auto device = BufferedDevice::Open({&file, 1}, {.num_threads = 1});
-  if (!device.has_value()) return 0;
-  const auto index = ReadFlatIndex(**device);
+  const auto index = InspectStore(file);
   return index.has_value() ? index->superblock().block_size : 0;
 }
 

@@ -20,6 +20,13 @@ std::string CpuModel(const Path& root) {
   return text.substr(begin + 2, text.find('\n', begin) - begin - 2);
 }
 
+std::string ChosenWord(const std::string& setting) {
+  const size_t open = setting.find('[');
+  const size_t close = setting.find(']', open == std::string::npos ? 0 : open);
+  if (open == std::string::npos || close == std::string::npos) return {};
+  return setting.substr(open + 1, close - open - 1);
+}
+
 std::string KernelRelease() {
   utsname system{};
   return uname(&system) == 0 ? system.release : "unknown";

@@ -11,6 +11,9 @@ namespace picchio {
 
 // "AMD EPYC", as /proc/cpuinfo has it ("unknown" where it does not). `root` is where "/" is.
 std::string CpuModel(const Path& root = "/");
+// The word in brackets of a setting with several, as "always [madvise] never"; empty where there is
+// none.
+std::string ChosenWord(const std::string& setting);
 std::string KernelRelease();  // "6.1.0-18-amd64".
 
 // Where a file lies.

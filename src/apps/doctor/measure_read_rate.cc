@@ -13,11 +13,11 @@
 
 #include "apps/doctor/disk_counters.h"
 #include "apps/doctor/machine_facts.h"
+#include "apps/inspect/inspect_store.h"
 #include "apps/progress.h"
 #include "base/huge_pages.h"
 #include "base/page_memory.h"
-#include "experts/packed_expert_source.h"
-#include "io/buffered_device.h"
+#include "format/flat_superblock.h"
 #include "io/device_file.h"
 #include "io/read_rate.h"
 
@@ -72,9 +72,7 @@ struct Reads {
 // A store's, where the file is one.
 Reads ReadsOf(const Path& file, const ReadRateOptions& options) {
   Reads reads{.read_bytes = options.read_bytes};
-  const auto device = BufferedDevice::Open({&file, 1}, {.num_threads = 1});
-  if (!device.has_value()) return reads;
-  const auto index = ReadFlatIndex(**device);
+  const auto index = InspectStore(file);
   if (!index.has_value()) return reads;
   reads.read_bytes = index->padded_record_bytes();
   reads.max_alignment = index->superblock().block_size;
@@ -130,7 +128,7 @@ std::optional<Path> LargeFileAt(const Path& path) {
   if (!std::filesystem::is_directory(path, error)) {
     return bytes_of(path) >= kLargeBytes ? std::optional(path) : std::nullopt;
   }
-  const Path store = path / "experts.picchioflat";
+  const Path store = path / kFlatStoreName;
   if (bytes_of(store) >= kLargeBytes) return store;
   std::optional<Path> largest;
   uint64_t most = kLargeBytes - 1;

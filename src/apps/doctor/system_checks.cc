@@ -30,14 +30,6 @@ std::string Field(const std::string& text, std::string_view key) {
   return first == std::string::npos ? std::string() : line.substr(first);
 }
 
-// The word in brackets of "always [madvise] never".
-std::string Chosen(const std::string& text) {
-  const size_t open = text.find('[');
-  const size_t close = text.find(']', open == std::string::npos ? 0 : open);
-  if (open == std::string::npos || close == std::string::npos) return {};
-  return text.substr(open + 1, close - open - 1);
-}
-
 bool HasCapability(const Path& root, unsigned number) {
   const std::string mask = Field(ReadPseudoFile(root / "proc/self/status"), "CapEff:");
   const uint64_t bits = std::strtoull(mask.c_str(), nullptr, 16);
@@ -133,8 +125,8 @@ Finding CheckLockedMemory(const Path& root) {
 Finding CheckHugePages(const Path& root) {
   Finding finding{.subject = "huge pages"};
   const Path folder = root / "sys/kernel/mm/transparent_hugepage";
-  const std::string enabled = Chosen(ReadPseudoFile(folder / "enabled"));
-  const std::string defrag = Chosen(ReadPseudoFile(folder / "defrag"));
+  const std::string enabled = ChosenWord(ReadPseudoFile(folder / "enabled"));
+  const std::string defrag = ChosenWord(ReadPseudoFile(folder / "defrag"));
   const auto pool =
       LeadingNumber(ReadPseudoFile(root / "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"));
   const std::string pool_text =

@@ -6,6 +6,8 @@
 
 #include "base/human.h"
 #include "base/json.h"
+#include "experts/packed_expert_source.h"
+#include "io/buffered_device.h"
 
 namespace picchio {
 namespace {
@@ -54,8 +56,9 @@ std::string Line(std::string_view name, const std::string& value) {
 }  // namespace
 
 Result<FlatIndex> InspectStore(const Path& store) {
-  PICCHIO_ASSIGN_OR_RETURN(const File file, File::OpenForRead(store));
-  return FlatIndex::Read(file);
+  PICCHIO_ASSIGN_OR_RETURN(const auto device,
+                           BufferedDevice::Open({&store, 1}, {.num_threads = 1}));
+  return ReadFlatIndex(*device);
 }
 
 std::string StoreTable(const FlatIndex& index) {

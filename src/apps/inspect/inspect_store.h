@@ -9,7 +9,8 @@
 
 namespace picchio {
 
-// Fails where superblock, index or size are wrong.
+// Of a file or a block device, through the page cache. Fails where superblock, index or size are
+// wrong.
 Result<FlatIndex> InspectStore(const Path& store);
 
 // The same as a table for people and as JSON for scripts.

@@ -53,38 +53,20 @@ class PackedByAProcess : public testing::Test {
 // Killed at random moments, from the beginning to past the end: old store or new one, whole, and
 // one that verify finds listed.
 TEST_F(PackedByAProcess, KilledAtAnyMomentItLeavesAStoreThatIsTaken) {
-  const auto start = std::chrono::steady_clock::now();
-  {
-    ChildProcess child(Arguments());
-    ASSERT_EQ(child.Wait(), 0) << child.err();
-  }
-  auto duration =
-      std::chrono::duration_cast<microseconds>(std::chrono::steady_clock::now() - start);
+  ASSERT_EQ(ChildProcess(Arguments()).Wait(), 0);
   const std::string packed = ReadAll(store_);
   ASSERT_FALSE(packed == old_);
-  std::mt19937 random(20250303);
-  // PICCHIO_KILLS=50 is for a longer run by hand.
-  const char* wanted = std::getenv("PICCHIO_KILLS");
-  const int kills_wanted = wanted == nullptr ? 12 : std::atoi(wanted);
-  int kills = 0;
-  for (int attempt = 0; kills < kills_wanted && attempt < 20 * kills_wanted; ++attempt) {
-    // Back to the old store, and whatever the last kill left beside it.
+  // Back to the old store, and whatever the last kill left beside it.
+  const auto put_back = [&](int) {
     for (const char* name : {"experts.picchioflat", "manifest.json"}) {
       WriteAll(model_ / name, before_.at(name));
     }
-    ChildProcess child(Arguments());
-    std::this_thread::sleep_for(
-        microseconds(random() % static_cast<uint64_t>(duration.count() * 11 / 10)));
-    if (child.Kill()) {
-      ++kills;
-    } else {  // It is quicker than when it was measured.
-      duration = std::max(duration * 3 / 4, microseconds(1));
-    }
+  };
+  EXPECT_TRUE(KillAtRandomMoments(Arguments(), KillsWanted(12), 20250303, put_back, [&] {
     const std::string found = ReadAll(store_);
     ASSERT_TRUE(found == old_ || found == packed) << "neither the old store nor the new one";
     ASSERT_OK(VerifyModel(model_, 2, kNoStop));
-  }
-  EXPECT_EQ(kills, kills_wanted);
+  }));
   ChildProcess last(Arguments());
   ASSERT_EQ(last.Wait(), 0) << last.err();
   EXPECT_TRUE(ReadAll(store_) == packed);

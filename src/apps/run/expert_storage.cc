@@ -4,11 +4,11 @@
 #include <utility>
 #include <vector>
 
+#include "apps/inspect/inspect_store.h"
 #include "experts/packed_expert_source.h"
 #include "experts/safetensors_expert_source.h"
 #include "format/flat_model.h"
 #include "io/bounce_device.h"
-#include "io/buffered_device.h"
 
 namespace picchio {
 namespace {
@@ -36,8 +36,7 @@ OpenDeviceOptions DeviceOptions(const StorageOptions& options) {
 
 // What decides how the store is opened: its block size, and how large a record is.
 Result<OpenDeviceOptions> StoreDeviceOptions(const Path& path, const StorageOptions& options) {
-  PICCHIO_ASSIGN_OR_RETURN(const auto device, BufferedDevice::Open({&path, 1}, {.num_threads = 1}));
-  PICCHIO_ASSIGN_OR_RETURN(const FlatIndex index, ReadFlatIndex(*device));
+  PICCHIO_ASSIGN_OR_RETURN(const FlatIndex index, InspectStore(path));
   OpenDeviceOptions result = DeviceOptions(options);
   result.max_alignment = index.superblock().block_size;
   result.probe_read_bytes = index.padded_record_bytes();

@@ -28,33 +28,15 @@ class MadeByAProcess : public testing::Test {
 };
 
 TEST_F(MadeByAProcess, KilledAtAnyMomentItLeavesAWholeModelOrNone) {
-  const auto start = std::chrono::steady_clock::now();
-  {
-    ChildProcess child(Arguments());
-    ASSERT_EQ(child.Wait(), 0) << child.err();
-  }
-  auto duration =
-      std::chrono::duration_cast<microseconds>(std::chrono::steady_clock::now() - start);
+  ASSERT_EQ(ChildProcess(Arguments()).Wait(), 0);
   const std::string manifest = ReadAll(model_ / "manifest.json");
-  std::mt19937 random(7);
-  constexpr int kKills = 10;
-  int kills = 0;
-  for (int attempt = 0; kills < kKills && attempt < 20 * kKills; ++attempt) {
-    // What the last one left under the temporary name stays.
-    std::filesystem::remove_all(model_);
-    ChildProcess child(Arguments());
-    std::this_thread::sleep_for(
-        microseconds(random() % static_cast<uint64_t>(duration.count() * 11 / 10)));
-    if (child.Kill()) {
-      ++kills;
-    } else {  // It is quicker than when it was measured.
-      duration = std::max(duration * 3 / 4, microseconds(1));
-    }
-    if (!SomethingExists(model_)) continue;
+  // What the last one left under the temporary name stays.
+  const auto remove = [&](int) { std::filesystem::remove_all(model_); };
+  EXPECT_TRUE(KillAtRandomMoments(Arguments(), KillsWanted(10), 7, remove, [&] {
+    if (!SomethingExists(model_)) return;
     ASSERT_OK(VerifyModel(model_, 2, kNoStop));
     ASSERT_EQ(ReadAll(model_ / "manifest.json"), manifest);
-  }
-  EXPECT_EQ(kills, kKills);
+  }));
   std::filesystem::remove_all(model_);
   ChildProcess last(Arguments());
   ASSERT_EQ(last.Wait(), 0) << last.err();
