@@ -20,6 +20,9 @@ function(picchio_room name)
   add_library(picchio_${name} STATIC ${sources})
   list(TRANSFORM ROOM_DEPENDS PREPEND picchio_)
   target_link_libraries(picchio_${name} PUBLIC picchio_options ${ROOM_DEPENDS} ${ROOM_LINKS})
+  if(PICCHIO_PCH)
+    target_precompile_headers(picchio_${name} REUSE_FROM picchio_common_headers)
+  endif()
 
   if(PICCHIO_TESTS AND tests)
     add_executable(${name}_test ${tests})
@@ -41,6 +44,18 @@ function(picchio_room name)
     endforeach()
   endif()
 endfunction()
+
+# The headers that nearly every source includes, of which a source's compilation is two thirds, once
+# instead of two hundred times.
+if(PICCHIO_PCH)
+  file(WRITE ${PROJECT_BINARY_DIR}/common_headers.cc "")
+  add_library(picchio_common_headers OBJECT ${PROJECT_BINARY_DIR}/common_headers.cc)
+  target_link_libraries(picchio_common_headers PRIVATE picchio_options fmt::fmt)
+  target_precompile_headers(picchio_common_headers PRIVATE
+    <algorithm> <array> <atomic> <chrono> <condition_variable> <cstdint> <filesystem> <fstream>
+    <functional> <map> <memory> <mutex> <optional> <random> <regex> <set> <span> <sstream> <string>
+    <string_view> <thread> <unordered_map> <utility> <variant> <vector> <fmt/format.h>)
+endif()
 
 function(picchio_fuzz_target source library)
   get_filename_component(target ${source} NAME_WE)
