@@ -6,11 +6,7 @@
 
 #include "base/memory_info.h"
 #include "base/thread_pool.h"
-#include "engine/session.h"
-#include "experts/slot_arena.h"
 #include "model/dense_weights.h"
-#include "model/forward_pass.h"
-#include "model/kv_cache.h"
 
 namespace picchio {
 namespace {
@@ -50,20 +46,20 @@ bool EngineSetup::dense_has_biases() const {
   return storage_.source->layout().down_bias.bytes == 0;
 }
 
+RunDemand EngineSetup::demand() const {
+  return {.config = config(),
+          .layout = storage_.source->layout(),
+          .dense_bytes = dense_bytes_,
+          .slot_bytes = storage_.source->slot_bytes(),
+          .compute = options_.compute,
+          .num_threads = num_threads_};
+}
+
 Result<MemoryPlan> EngineSetup::Plan(uint32_t longest_prompt) const {
-  const auto kv_bytes = [&](uint32_t context) { return KvCache::BytesFor(config(), context); };
-  const auto working_bytes = [&](uint32_t span) {
-    return ForwardPass::WorkingBytes(config(), storage_.source->layout(),
-                                     {.max_rows = span, .compute = options_.compute},
-                                     num_threads_) +
-           Session::BufferBytes(config());
-  };
   MemoryWishes wishes = options_.memory;
   wishes.longest_prompt = longest_prompt;
   PICCHIO_ASSIGN_OR_RETURN(const MemoryInfo memory, ReadMemoryInfo());
-  return PlanMemory(
-      DemandOf(config(), dense_bytes_, SlotArena::StrideFor(storage_.source->slot_bytes())),
-      {.kv_bytes = kv_bytes, .working_bytes = working_bytes}, wishes, memory);
+  return PlanRun(demand(), wishes, memory);
 }
 
 }  // namespace picchio

@@ -9,6 +9,7 @@
 
 #include "apps/model_folder.h"
 #include "apps/run/expert_storage.h"
+#include "apps/run/run_memory.h"
 #include "base/status.h"
 #include "engine/memory_plan.h"
 #include "experts/eviction_policy.h"
@@ -45,6 +46,9 @@ class EngineSetup {
   const ModelConfig& config() const { return folder_.config; }
   // Null where the model has no tokenizer.json.
   const Tokenizer* tokenizer() const { return tokenizer_ ? &*tokenizer_ : nullptr; }
+
+  // What PlanRun asks for; borrows from this.
+  RunDemand demand() const;
 
   // The ledger of a run whose prompts have at most so many tokens, for the memory that is free now.
   // Refuses what does not fit with the figures.
