@@ -22,4 +22,20 @@ double Quantile(const std::vector<double>& sorted, double q) {
   return sorted[std::min(rank, sorted.size()) - 1];
 }
 
+std::optional<Interval> MedianInterval(std::vector<double> values, double confidence) {
+  std::sort(values.begin(), values.end());
+  const size_t count = values.size();
+  // The least value of all lies above the median with probability 1 / 2^count, and so on inwards.
+  double term = std::pow(0.5, static_cast<double>(count));
+  double outside = 0;  // Beyond the interval, on one side.
+  std::optional<Interval> interval;
+  for (size_t i = 0; 2 * i + 1 < count; ++i) {
+    outside += term;
+    if (1 - 2 * outside < confidence) break;
+    interval = Interval{values[i], values[count - 1 - i]};
+    term *= static_cast<double>(count - i) / static_cast<double>(i + 1);
+  }
+  return interval;
+}
+
 }  // namespace picchio

@@ -1,5 +1,7 @@
 #include "apps/bench/sample_statistics.h"
 
+#include <tuple>
+
 #include "support/test_support.h"
 
 namespace picchio {
@@ -24,6 +26,30 @@ TEST(SampleStatistics, QuantilesAreSamples) {
   EXPECT_EQ(Quantile(ten, 0.99), 10);
   EXPECT_EQ(Quantile(ten, 1), 10);
   EXPECT_EQ(Quantile({}, 0.5), 0);
+}
+
+// The ranks of published tables (95 %): 1 and 6 of 6, 2 and 9 of 10, 6 and 15 of 20.
+TEST(SampleStatistics, IntervalOfTheMedianByTheTables) {
+  const auto first = [](int count) {
+    std::vector<double> values;
+    for (int i = count; i >= 1; --i) values.push_back(i);
+    return values;
+  };
+  EXPECT_FALSE(MedianInterval({}, 0.95));
+  EXPECT_FALSE(MedianInterval(first(5), 0.95));
+  for (const auto& [count, low, high] : {std::tuple(6, 1, 6),
+                                         {8, 1, 8},
+                                         {9, 2, 8},
+                                         {10, 2, 9},
+                                         {15, 4, 12},
+                                         {20, 6, 15},
+                                         {25, 8, 18}}) {
+    const auto interval = MedianInterval(first(count), 0.95);
+    ASSERT_TRUE(interval) << count;
+    EXPECT_EQ(interval->low, low) << count;
+    EXPECT_EQ(interval->high, high) << count;
+  }
+  EXPECT_TRUE(MedianInterval(first(1000), 0.95));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@ void AddBenchCommand(Command& commands) {
   Command bench = commands.Sub("bench", "Measure parts of a run");
   AddBenchIoCommand(bench);
   AddBenchCacheCommand(bench);
+  AddBenchRunCommand(bench);
 }
 
 }  // namespace picchio

@@ -7,5 +7,6 @@ namespace picchio {
 
 void AddBenchCacheCommand(Command& bench);
 void AddBenchIoCommand(Command& bench);
+void AddBenchRunCommand(Command& bench);
 
 }  // namespace picchio
