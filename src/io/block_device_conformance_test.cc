@@ -20,6 +20,7 @@
 #include "io/direct_device.h"
 #include "io/faulty_device.h"
 #include "io/uring_device.h"
+#include "support/build_folder.h"
 #include "support/test_support.h"
 
 namespace picchio {
@@ -128,7 +129,7 @@ class BlockDeviceConformanceTest : public testing::TestWithParam<std::tuple<Devi
     EXPECT_EQ(queue_->Reap({&completion, 1}, kForever), 0u);
   }
 
-  TemporaryFolder folder_;
+  BuildTemporaryFolder folder_;
   std::vector<std::string> contents_;
   std::vector<Path> paths_;
   PageMemory pages_;

@@ -37,11 +37,13 @@ DeviceReport BufferedDevice::Report() const {
 }
 
 Result<std::unique_ptr<ReadQueue>> BufferedDevice::OpenQueue() {
-  return StartThreadQueue({options_.num_threads, options_.max_in_flight},
-                          [this](const DeviceRead& read) {
-                            PICCHIO_CHECK(read.file_idx < files_.size());
-                            return files_[read.file_idx]->ReadAt(read.offset, read.out);
-                          });
+  return StartThreadQueue(
+      {options_.num_threads, options_.max_in_flight},
+      [this](const DeviceRead& read) {
+        PICCHIO_CHECK(read.file_idx < files_.size());
+        return files_[read.file_idx]->ReadAt(read.offset, read.out);
+      },
+      statistics_.get());
 }
 
 }  // namespace picchio

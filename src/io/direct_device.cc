@@ -24,7 +24,8 @@ Result<std::unique_ptr<DirectDevice>> DirectDevice::Open(std::span<const Path> p
 Result<std::unique_ptr<ReadQueue>> DirectDevice::OpenQueue() {
   return StartThreadQueue(
       {options_.num_threads, options_.max_in_flight},
-      [this](const DeviceRead& read) { return ReadAligned(files_, alignment_, read); });
+      [this](const DeviceRead& read) { return ReadAligned(files_, alignment_, read); },
+      &statistics_);
 }
 
 }  // namespace picchio

@@ -3,6 +3,7 @@
 #include <cerrno>
 
 #include "base/aligned_buffer.h"
+#include "support/build_folder.h"
 #include "support/test_support.h"
 
 namespace picchio {
@@ -32,7 +33,7 @@ class DirectDeviceTest : public testing::Test {
     EXPECT_TRUE(std::ranges::equal(memory_.bytes().first(bytes), expected));
   }
 
-  TemporaryFolder folder_;
+  BuildTemporaryFolder folder_;
   std::string content_ = std::string(200000, '\0');
   AlignedBuffer memory_ = AlignedBuffer::Allocate(256_KiB, 64_KiB).value();
   std::unique_ptr<DirectDevice> device_;

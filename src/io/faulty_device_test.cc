@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "io/buffered_device.h"
+#include "support/build_folder.h"
 #include "support/test_support.h"
 
 namespace picchio {
@@ -42,7 +43,7 @@ class FaultyDeviceTest : public testing::Test {
   }
 
   static constexpr uint64_t kReads = 400;
-  TemporaryFolder folder_;
+  BuildTemporaryFolder folder_;
   std::unique_ptr<FaultyDevice> device_;
   std::unique_ptr<ReadQueue> queue_;
   std::vector<std::byte> bytes_;

@@ -7,7 +7,6 @@
 #include "base/page_memory.h"
 #include "io/buffered_device.h"
 #include "io/direct_device.h"
-#include "io/read_rate.h"
 #include "io/uring_device.h"
 
 namespace picchio {
@@ -19,7 +18,12 @@ constexpr int kDefaultDepth = 32;
 constexpr int kDefaultThreads = 16;
 
 constexpr uint64_t kLeastMeasured = 64_MiB;
-constexpr std::chrono::milliseconds kProbeTime{100};
+// Of each of four measurements, which all end the reads that they have begun.
+constexpr std::chrono::milliseconds kProbeTime{50};
+constexpr size_t kProbeDepth = 16;
+// A drive below this is what limits, whatever the way of reading. Found out with a few megabytes.
+constexpr double kSlowDrive = 400e6;
+constexpr uint64_t kFirstProbeBytes = 4_MiB;
 // Threads must be this much faster: two measurements of so short a time differ by chance.
 constexpr double kClearly = 1.2;
 
@@ -76,8 +80,13 @@ class Opener {
       if (threads > ring * kClearly) {
         return Direct(fmt::format(": {} in a probe, io_uring {}", Rate(threads), Rate(ring)));
       }
-      why = ring > 0 ? fmt::format(": {} in a probe, threads {}", Rate(ring), Rate(threads))
-                     : std::string(": the fastest way as a rule, nothing here to measure it on");
+      if (ring == 0) {
+        why = ": the fastest way as a rule, nothing here to measure it on";
+      } else if (threads == 0) {
+        why = fmt::format(": {} in a probe, the drive is the limit", Rate(ring));
+      } else {
+        why = fmt::format(": {} in a probe, threads {}", Rate(ring), Rate(threads));
+      }
     }
     return OpenedDevice{std::move(device),
                         fmt::format("unbuffered reads by io_uring, {} at once{}", depth_, why)};
@@ -90,11 +99,11 @@ class Opener {
   }
 
   // Bytes per second of both, each the better of two; 0 where that could not be measured: that is
-  // no reason not to start.
+  // no reason not to start. Of the ring alone where the drive is slow.
   void Measure(BlockDevice& ring, double& ring_rate, double& threads_rate) {
     ReadLoad load{
         .read_bytes = RoundUp(std::max<uint64_t>(options_.probe_read_bytes, 1), ring.alignment()),
-        .depth = 16,
+        .depth = kProbeDepth,
         .max_time = kProbeTime};
     for (uint32_t i = 1; i < ring.num_files(); ++i) {
       if (ring.file_bytes(i) > ring.file_bytes(load.file_idx)) load.file_idx = i;
@@ -104,10 +113,24 @@ class Opener {
     auto threads = Direct({});
     auto memory = PageMemory::Allocate(ReadLoadMemory(load));
     if (!threads.has_value() || !memory.has_value()) return;
+    ReadLoad first = load;
+    first.depth = 2;
+    first.max_bytes = kFirstProbeBytes;
+    const auto at_first = options_.measure(ring, first, memory->bytes());
+    if (!at_first.has_value()) return;
+    if (at_first->BytesPerSecond() < kSlowDrive) {
+      ring_rate = at_first->BytesPerSecond();
+      return;
+    }
+    // Not more in flight than the drive does in the time.
+    const double in_time =
+        at_first->BytesPerSecond() * std::chrono::duration<double>(kProbeTime).count();
+    load.depth = std::clamp<size_t>(
+        static_cast<size_t>(in_time / static_cast<double>(load.read_bytes)), 4, kProbeDepth);
     for (int round = 0; round < 2; ++round) {
       ++load.seed;
-      const auto by_ring = MeasureReadRate(ring, load, memory->bytes());
-      const auto by_threads = MeasureReadRate(*threads->device, load, memory->bytes());
+      const auto by_ring = options_.measure(ring, load, memory->bytes());
+      const auto by_threads = options_.measure(*threads->device, load, memory->bytes());
       if (!by_ring.has_value() || !by_threads.has_value()) return;
       ring_rate = std::max(ring_rate, by_ring->BytesPerSecond());
       threads_rate = std::max(threads_rate, by_threads->BytesPerSecond());

@@ -5,6 +5,7 @@
 #include "base/aligned_buffer.h"
 #include "io/direct_device.h"
 #include "io/uring_ring.h"
+#include "support/build_folder.h"
 #include "support/test_support.h"
 
 namespace picchio {
@@ -36,7 +37,7 @@ class OpenDeviceTest : public testing::Test {
     EXPECT_EQ(memory.bytes().back(), std::byte{'x'});
   }
 
-  TemporaryFolder folder_;
+  BuildTemporaryFolder folder_;
 };
 
 TEST_F(OpenDeviceTest, EveryKindReads) {
@@ -66,6 +67,43 @@ TEST_F(OpenDeviceTest, AutoMeasuresWhatIsLargeEnough) {
   const std::string choice = Open({}).value().choice;
   EXPECT_THAT(choice, HasSubstr("in a probe"));
   EXPECT_THAT(choice, StartsWith("unbuffered reads by"));
+}
+
+// The measurements' rates are given here: threads must be clearly faster to be taken, and what is
+// measured takes half a second at most on any drive from 100 MB/s on.
+TEST_F(OpenDeviceTest, AutoTakesThreadsWhereTheyAreClearlyFaster) {
+  if (!DirectWorks() || !UringRing::Open({}).has_value()) GTEST_SKIP() << "nothing to choose from";
+  std::filesystem::resize_file(folder_ / "file", 65_MiB);
+  struct Rates {
+    double ring;
+    double threads;
+    const char* choice;
+  };
+  for (const Rates& rates :
+       {Rates{1e9, 1.3e9, "unbuffered reads by 16 threads: 1.30 GB/s in a probe, io_uring 1.00"},
+        Rates{1e9, 1.1e9, "unbuffered reads by io_uring, 32 at once: 1.00 GB/s in a probe, thr"},
+        Rates{3e9, 1e9, "unbuffered reads by io_uring, 32 at once: 3.00 GB/s in a probe, thr"},
+        Rates{100e6, 900e6,
+              "unbuffered reads by io_uring, 32 at once: 100 MB/s in a probe, "
+              "the drive is the limit"}}) {
+    std::chrono::duration<double> time{0};
+    const auto measure = [&](BlockDevice& device, const ReadLoad& load,
+                             std::span<std::byte> memory) -> Result<ReadRate> {
+      EXPECT_GE(memory.size(), ReadLoadMemory(load));
+      const bool threads = dynamic_cast<DirectDevice*>(&device) != nullptr;
+      const double rate = threads ? rates.threads : rates.ring;
+      const double full = std::min(rate * std::chrono::duration<double>(load.max_time).count(),
+                                   static_cast<double>(load.max_bytes));
+      // What is in flight when it is over is waited for.
+      const double bytes = full + static_cast<double>(load.depth * load.read_bytes);
+      time += std::chrono::duration<double>(bytes / rate);
+      return ReadRate{.bytes = static_cast<uint64_t>(bytes), .seconds = bytes / rate};
+    };
+    ASSERT_OK_AND_ASSIGN(const OpenedDevice opened,
+                         Open({.probe_read_bytes = 2654208, .measure = measure}));
+    EXPECT_THAT(opened.choice, StartsWith(rates.choice));
+    EXPECT_LT(time.count(), 0.5);
+  }
 }
 
 TEST_F(OpenDeviceTest, WithoutUnbufferedReadsItIsBufferedAndSaysWhy) {

@@ -4,10 +4,11 @@
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include "base/start_thread.h"
 
 namespace picchio {
 namespace {
@@ -16,16 +17,18 @@ namespace {
 class ThreadQueue final : public ReadQueue {
  public:
   static Result<std::unique_ptr<ReadQueue>> Start(const ThreadQueueOptions& options,
-                                                  BlockingRead read) {
+                                                  BlockingRead read, DeviceStatistics* statistics) {
     std::unique_ptr<ThreadQueue> queue(new ThreadQueue(options.max_in_flight, std::move(read)));
-    for (int i = 0; i < options.num_threads; ++i) {
-      // The one way in which the library reports that the system has no more threads. Fewer serve.
-      try {
-        queue->threads_.emplace_back([&queue = *queue] { queue.Work(); });
-      } catch (const std::system_error& error) {
-        if (i > 0) break;
-        return ErrnoError(error.code().value(), "cannot start a thread that reads");
-      }
+    int started = 0;
+    while (started < options.num_threads &&
+           StartThread(queue->threads_, [&queue = *queue] { queue.Work(); })) {
+      ++started;
+    }
+    if (started == 0) return Error(Code::kUnavailable, "cannot start a thread that reads");
+    if (started < options.num_threads && statistics != nullptr) {
+      statistics->Note("reading threads",
+                       fmt::format("the system gives only {} of {} threads for reading", started,
+                                   options.num_threads));
     }
     return std::unique_ptr<ReadQueue>(std::move(queue));
   }
@@ -155,9 +158,10 @@ Status CheckThreadQueueOptions(const ThreadQueueOptions& options) {
 }
 
 Result<std::unique_ptr<ReadQueue>> StartThreadQueue(const ThreadQueueOptions& options,
-                                                    BlockingRead read) {
+                                                    BlockingRead read,
+                                                    DeviceStatistics* statistics) {
   PICCHIO_RETURN_IF_ERROR(CheckThreadQueueOptions(options));
-  return ThreadQueue::Start(options, std::move(read));
+  return ThreadQueue::Start(options, std::move(read), statistics);
 }
 
 }  // namespace picchio

@@ -22,9 +22,10 @@ using BlockingRead = std::function<Status(const DeviceRead&)>;
 // kInvalidArgument where one of them is below 1.
 Status CheckThreadQueueOptions(const ThreadQueueOptions& options);
 
-// Fails where not even one thread starts; with fewer than asked for, those serve. What `read`
-// refers to outlives the queue.
+// Fails where not even one thread starts; with fewer than asked for, those serve, and a note says
+// so to `statistics`, which may be null. What `read` refers to, and they, outlive the queue.
 Result<std::unique_ptr<ReadQueue>> StartThreadQueue(const ThreadQueueOptions& options,
-                                                    BlockingRead read);
+                                                    BlockingRead read,
+                                                    DeviceStatistics* statistics);
 
 }  // namespace picchio

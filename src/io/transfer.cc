@@ -25,9 +25,15 @@ Transfer::Request Transfer::Next() const {
 void Transfer::Answered(int64_t result, DeviceStatistics& statistics) {
   const Request request = Next();
   if (result > 0) {
-    const auto bytes = std::min(static_cast<uint64_t>(result), request.out.size());
+    auto bytes = std::min(static_cast<uint64_t>(result), request.out.size());
+    if (bytes < request.out.size()) {
+      statistics.AddResumed();
+      // Only from a multiple of the unit can the rest be asked for unbuffered too.
+      const uint64_t whole =
+          request.direct ? bytes / file_->direct_alignment * file_->direct_alignment : 0;
+      if (whole > 0) bytes = whole;
+    }
     request.direct ? statistics.AddDirect(bytes) : statistics.AddBuffered(bytes);
-    if (bytes < request.out.size()) statistics.AddResumed();
     num_stalls_ = 0;
     offset_ += bytes;
     left_ = left_.subspan(bytes);

@@ -84,13 +84,17 @@ TEST_F(TransferTest, ContinuesAfterAShortAnswer) {
   transfer.Answered(kUnit, statistics_);
   EXPECT_EQ(transfer.Next().offset, kUnit);
   EXPECT_TRUE(transfer.Next().direct);
+  transfer.Answered(kUnit + 512, statistics_);  // The half unit is asked for again.
+  EXPECT_EQ(transfer.Next().offset, 2 * kUnit);
+  EXPECT_TRUE(transfer.Next().direct);
+  EXPECT_EQ(transfer.Next().out.size(), 2 * kUnit);
   transfer.Answered(512, statistics_);  // From here no unbuffered request can go on.
-  EXPECT_EQ(transfer.Next().offset, kUnit + 512);
+  EXPECT_EQ(transfer.Next().offset, 2 * kUnit + 512);
   EXPECT_FALSE(transfer.Next().direct);
-  EXPECT_EQ(transfer.Next().out.size(), 3 * kUnit - 512);
-  EXPECT_EQ(Step(transfer), -static_cast<int64_t>(3 * kUnit - 512));
+  EXPECT_EQ(transfer.Next().out.size(), 2 * kUnit - 512);
+  EXPECT_EQ(Step(transfer), -static_cast<int64_t>(2 * kUnit - 512));
   EXPECT_TRUE(transfer.finished());
-  EXPECT_EQ(statistics_.Report().num_resumed, 2u);
+  EXPECT_EQ(statistics_.Report().num_resumed, 3u);
   EXPECT_EQ(statistics_.Report().num_direct_failures, 0u);
 }
 

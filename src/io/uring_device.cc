@@ -30,9 +30,10 @@ Result<std::unique_ptr<ReadQueue>> UringDevice::OpenQueue() {
   auto queue = UringQueue::Open(files_, alignment_, options_.queue, &statistics_);
   if (queue.has_value()) return std::unique_ptr<ReadQueue>(std::move(queue).value());
   statistics_.Note("no io_uring", queue.error().message() + "; threads read instead");
-  return StartThreadQueue(options_.threads, [this](const DeviceRead& read) {
-    return ReadAligned(files_, alignment_, read);
-  });
+  return StartThreadQueue(
+      options_.threads,
+      [this](const DeviceRead& read) { return ReadAligned(files_, alignment_, read); },
+      &statistics_);
 }
 
 }  // namespace picchio

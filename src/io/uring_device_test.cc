@@ -8,12 +8,14 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <map>
 #include <thread>
 
 #include "base/aligned_buffer.h"
 #include "base/cgroup.h"
 #include "base/page_memory.h"
 #include "io/restricted_process_test_support.h"
+#include "support/build_folder.h"
 #include "support/test_support.h"
 
 namespace picchio {
@@ -65,7 +67,7 @@ class UringDeviceTest : public testing::Test {
     queue_->Detach(memory.bytes());
   }
 
-  TemporaryFolder folder_;
+  BuildTemporaryFolder folder_;
   std::string content_ = std::string(kFileBytes, '\0');
   std::unique_ptr<UringDevice> device_;
   std::unique_ptr<ReadQueue> queue_;
@@ -201,6 +203,78 @@ TEST_F(UringDeviceTest, AnErrorOfOneRequestFailsItsRead) {
   // An unbuffered request that fails is asked for again: a read of four fails with 1 - 0.91^4.
   EXPECT_GT(num_failed, 0);
   EXPECT_LT(num_failed, 50);
+}
+
+// Hundreds of requests in one call keep the caller from computing for milliseconds.
+TEST_F(UringDeviceTest, NoCallBringsTheKernelMoreThanABatch) {
+  SKIP_WITHOUT_URING();
+  unsigned most = 0;
+  uint64_t sum = 0;
+  ASSERT_OK(Open(
+      {.queue = {.depth = 64, .max_request_bytes = 4_KiB, .on_enter = [&](unsigned num_entries) {
+                   most = std::max(most, num_entries);
+                   sum += num_entries;
+                   return 0;
+                 }}}));
+  if (device_->alignment() == 1) GTEST_SKIP() << device_->Report().notes.at(0);
+  ReadAllOfIt();
+  EXPECT_EQ(most, 32u);
+  EXPECT_EQ(sum, CeilDiv(kFileBytes, 4_KiB));
+}
+
+// What the kernel has it completes, and only the rest fails: no read is lost, none ends twice.
+TEST_F(UringDeviceTest, AHardErrorFailsWhatTheKernelHasNotTaken) {
+  SKIP_WITHOUT_URING();
+  int calls_left = 1;
+  ASSERT_OK(Open({}));
+  if (device_->alignment() == 1) GTEST_SKIP() << device_->Report().notes.at(0);
+  AlignedBuffer memory = AlignedBuffer::Allocate(256_KiB, 4096).value();
+  // All of the first read is at the device, of the second nothing, or one call's part of it.
+  for (const int num_calls : {1, 2}) {
+    calls_left = num_calls;
+    const auto on_enter = [&](unsigned num_entries) {
+      return num_entries == 0 || calls_left-- > 0 ? 0 : -EBADF;
+    };
+    ASSERT_OK(Open(
+        {.queue = {.max_request_bytes = 4_KiB, .on_enter = on_enter, .ring = {.num_entries = 8}}}));
+    Submit(MakeRead(1, 0, memory.bytes().first(4_KiB)));
+    Submit(MakeRead(2, 4_KiB, memory.bytes().subspan(4_KiB, 64_KiB)));
+    Submit(MakeRead(3, 0, memory.bytes().subspan(128_KiB, 4_KiB)));
+    std::map<uint64_t, Status> ended;
+    for (int i = 0; i < 3; ++i) {
+      const DeviceCompletion completion = ReapOne();
+      EXPECT_TRUE(ended.emplace(completion.tag, completion.status).second);
+    }
+    EXPECT_OK(ended.at(1));
+    EXPECT_TRUE(HasBytes(memory.bytes().first(4_KiB), 0));
+    EXPECT_THAT(ended.at(2), Fails(Code::kIoError, "io_uring takes no more reads"));
+    EXPECT_THAT(ended.at(3), Fails(Code::kIoError, "io_uring takes no more reads"));
+    DeviceCompletion none;
+    EXPECT_EQ(queue_->Reap({&none, 1}, kForever), 0u);
+    queue_->Drain();
+  }
+}
+
+TEST_F(UringDeviceTest, AnErrorWithReadsInFlightDoesNotKeepTheQueueFromEnding) {
+  SKIP_WITHOUT_URING();
+  bool fail = false;
+  ASSERT_OK(Open({.queue = {.on_enter = [&](unsigned) { return fail ? -EBADF : 0; }}}));
+  AlignedBuffer memory = AlignedBuffer::Allocate(64_KiB, 4096).value();
+  Submit(MakeRead(1, 0, memory.bytes().first(32_KiB)));
+  fail = true;
+  Submit(MakeRead(2, 0, memory.bytes().subspan(32_KiB)));
+  queue_.reset();
+}
+
+TEST_F(UringDeviceTest, SlowerModesAreSaid) {
+  SKIP_WITHOUT_URING();
+  if (!UringRing::Open({}).value()->is_fastest_mode()) GTEST_SKIP() << "needs Linux 6.1";
+  for (const int mode : {0, 1, 2}) {
+    ASSERT_OK(Open({.queue = {.ring = {.first_mode = mode}}}));
+    ReadAllOfIt();
+    const std::string notes = testing::PrintToString(device_->Report().notes);
+    EXPECT_EQ(notes.find("io_uring runs in its mode") != std::string::npos, mode > 0) << notes;
+  }
 }
 
 TEST_F(UringDeviceTest, WhereItIsRefusedThreadsReadAndANoteSaysWhy) {

@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/cgroup.h"
 #include "base/huge_pages.h"
 
 namespace picchio {
@@ -30,7 +31,14 @@ Result<std::unique_ptr<UringQueue>> UringQueue::Open(
     descriptors.push_back(file->direct_descriptor());
   }
   // Refused only where RLIMIT_NOFILE is below their number: then they go by their own numbers.
-  queue->files_registered_ = queue->ring_->RegisterFiles(descriptors).ok();
+  const Status registered = queue->ring_->RegisterFiles(descriptors);
+  queue->files_registered_ = registered.ok();
+  if (!registered.ok()) statistics->Note("register files", registered.message());
+  if (!queue->ring_->is_fastest_mode()) {
+    statistics->Note("ring mode", fmt::format("io_uring runs in its mode '{}': Linux 6.1 has a "
+                                              "faster one",
+                                              queue->mode()));
+  }
   return queue;
 }
 
@@ -57,18 +65,31 @@ UringQueue::~UringQueue() {
 }
 
 Status UringQueue::Attach(std::span<std::byte> memory) {
-  Attachment attachment{.memory = memory, .huge = HugeBytes(memory) >= memory.size()};
+  Attachment attachment{.memory = memory};
   if (options_.register_memory) {
     const auto buffer_idx = ring_->RegisterBuffer(memory);
     if (buffer_idx.has_value()) {
       attachment.buffer_idx = *buffer_idx;
       statistics_->AddRegistered(memory.size());
-    } else if (buffer_idx.error().code() == Code::kResourceExhausted) {
+    } else {
       statistics_->Note("register memory", buffer_idx.error().message());
     }
   }
   attachments_.push_back(attachment);
   return Status::Ok();
+}
+
+// For all memory that was attached since the last time: the kernel's list is long, and walks the
+// page tables of the whole process.
+void UringQueue::LookForHugePages() {
+  const auto unknown = [](const Attachment& attached) { return !attached.huge.has_value(); };
+  if (std::ranges::none_of(attachments_, unknown)) return;
+  const std::string smaps = ReadPseudoFile("/proc/self/smaps");
+  for (Attachment& attached : attachments_) {
+    const auto begin = reinterpret_cast<uintptr_t>(attached.memory.data());
+    const uint64_t bytes = attached.memory.size();
+    if (unknown(attached)) attached.huge = HugeBytesInSmaps(smaps, begin, begin + bytes) >= bytes;
+  }
 }
 
 void UringQueue::Detach(std::span<std::byte> memory) {
@@ -97,6 +118,7 @@ const UringQueue::Attachment* UringQueue::FindAttachment(std::span<const std::by
 
 size_t UringQueue::Submit(std::span<const DeviceRead> reads) {
   if (broken_.ok()) broken_ = ring_->Enable();
+  LookForHugePages();
   const size_t accepted = std::min(reads.size(), free_reads_.size());
   for (const DeviceRead& request : reads.first(accepted)) {
     PICCHIO_CHECK(request.file_idx < files_.size() && !request.out.empty());
@@ -135,6 +157,10 @@ size_t UringQueue::Reap(std::span<DeviceCompletion> out, std::chrono::nanosecond
 }
 
 void UringQueue::Issue() {
+  if (!broken_.ok()) {
+    FailWhatWasNotTaken();
+    return;
+  }
   for (;;) {
     uint32_t part_idx;
     if (!again_.empty()) {
@@ -147,7 +173,9 @@ void UringQueue::Issue() {
       again_.push_front(part_idx);
       break;
     }
-    if (io_uring_sq_ready(ring_->get()) >= kBatch) Enter(0, {});
+    if (io_uring_sq_ready(ring_->get()) < kBatch) continue;
+    Enter(0, {});
+    if (io_uring_sq_ready(ring_->get()) >= kBatch) return;  // Not now.
   }
   if (io_uring_sq_ready(ring_->get()) > 0) Enter(0, {});
 }
@@ -180,7 +208,7 @@ void UringQueue::Begin(uint32_t read_idx) {
   Read& read = reads_[read_idx];
   const DeviceFile& file = *files_[read.request.file_idx];
   const Attachment* attached = FindAttachment(read.request.out);
-  const bool huge = attached != nullptr && attached->huge;
+  const bool huge = attached != nullptr && attached->huge.value_or(false);
   const RequestLimits& limits = file.limits();
   read.part_bytes =
       std::min(huge ? limits.huge_page_bytes : limits.small_page_bytes, options_.max_request_bytes);
@@ -218,8 +246,15 @@ bool UringQueue::Prepare(uint32_t part_idx) {
 // Hands over what is in the ring and waits for `num_wait` completions (0 or 1), at most `timeout`.
 // What the kernel cannot take now stays in the ring for the next time.
 void UringQueue::Enter(unsigned num_wait, std::chrono::nanoseconds timeout) {
-  int result;
-  if (num_wait == 0) {
+  if (!broken_.ok()) {
+    // What the kernel has it will complete: all that can be done is to look.
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(timeout, kPause));
+    return;
+  }
+  int result = options_.on_enter ? options_.on_enter(io_uring_sq_ready(ring_->get())) : 0;
+  if (result < 0) {
+    // The kernel is not called.
+  } else if (num_wait == 0) {
     result = io_uring_submit(ring_->get());
   } else {
     io_uring_cqe* ignored = nullptr;
@@ -248,17 +283,24 @@ void UringQueue::GiveUp(int error) {
     again_.push_back(part_idx);
   }
   ring->sq.sqe_tail = ring->sq.sqe_head = *ring->sq.khead;
-  // What the kernel has taken it will complete, and there is no other way to learn when.
-  PICCHIO_CHECK(num_asked_ == 0);
+  FailWhatWasNotTaken();
+}
+
+// What the kernel has taken it will complete: until then those reads, and their memory, are its.
+void UringQueue::FailWhatWasNotTaken() {
+  const auto fail = [this](uint32_t read_idx) {
+    reads_[read_idx].cancelled = true;
+    if (reads_[read_idx].failure.ok()) reads_[read_idx].failure = broken_;
+  };
   for (std::deque<uint32_t>& line : waiting_) {
-    for (const uint32_t read_idx : line) Complete(read_idx, broken_);
-    line.clear();
+    for (const uint32_t read_idx : std::exchange(line, {})) Complete(read_idx, broken_);
   }
-  cutting_.clear();
+  for (const uint32_t read_idx : std::exchange(cutting_, {})) {
+    fail(read_idx);
+    FinishReadIfDone(read_idx);
+  }
   for (const uint32_t part_idx : std::exchange(again_, {})) {
-    Read& read = reads_[parts_[part_idx].read_idx];
-    read.cancelled = true;
-    if (read.failure.ok()) read.failure = broken_;
+    fail(parts_[part_idx].read_idx);
     FinishPart(part_idx);
   }
 }

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "io/block_device.h"
@@ -18,6 +20,9 @@ struct UringQueueOptions {
   uint64_t max_request_bytes = kMaxRequestBytes;  // Less is for tests.
   bool register_memory = true;                    // What Attach announces, where the limits allow.
   std::shared_ptr<TransferFaults> faults{};       // For tests; null: none.
+  // For tests: called with the number of requests before each call of the kernel, and what it
+  // returns, a negated errno, is taken for the kernel's answer; 0: the kernel is called.
+  std::function<int(unsigned num_entries)> on_enter{};
   UringRing::Options ring{};
 };
 
@@ -48,8 +53,8 @@ class UringQueue final : public ReadQueue {
   // Memory that was announced.
   struct Attachment {
     std::span<std::byte> memory;
-    int buffer_idx = -1;  // -1: not registered.
-    bool huge = false;    // All of it lies in huge pages.
+    int buffer_idx = -1;         // -1: not registered.
+    std::optional<bool> huge{};  // All of it lies in huge pages. Not looked at yet: nothing.
   };
 
   struct Read {
@@ -75,6 +80,7 @@ class UringQueue final : public ReadQueue {
   std::deque<uint32_t>& Line(ReadPriority priority) {
     return waiting_[priority == ReadPriority::kDemand ? 0 : 1];
   }
+  void LookForHugePages();
   const Attachment* FindAttachment(std::span<const std::byte> memory) const;
 
   void Issue();                       // Requests, as long as there is something to ask and room.
@@ -87,6 +93,7 @@ class UringQueue final : public ReadQueue {
   void FinishReadIfDone(uint32_t read_idx);
   void Complete(uint32_t read_idx, Status status);
   void GiveUp(int error);  // The ring takes no more requests.
+  void FailWhatWasNotTaken();
 
   const std::span<const std::unique_ptr<DeviceFile>> files_;
   const uint64_t alignment_;

@@ -80,6 +80,7 @@ Result<std::unique_ptr<UringRing>> UringRing::Open(const Options& options) {
     params.sq_thread_idle = 100;  // Milliseconds; with SQPOLL only.
     result = io_uring_queue_init_params(options.num_entries, &ring->ring_, &params);
     ring->mode_ = kModes[mode].name;
+    ring->fastest_ = polls || mode == 0;
   }
   if (result < 0) return Failure(-result);
   ring->open_ = true;

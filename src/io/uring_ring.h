@@ -38,6 +38,8 @@ class UringRing {
 
   io_uring* get() { return &ring_; }
   std::string_view mode() const { return mode_; }  // For reports and tests.
+  // Whether no faster one was wished for that the kernel does not have.
+  bool is_fastest_mode() const { return fastest_; }
 
   // Until then requests can be registered for, not issued. Again: nothing.
   Status Enable();
@@ -56,6 +58,7 @@ class UringRing {
 
   io_uring ring_{};
   std::string_view mode_;
+  bool fastest_ = true;
   bool open_ = false;
   bool enabled_ = false;
   bool has_buffer_table_ = false;
