@@ -69,18 +69,7 @@ std::optional<CgroupMemory> ReadGroup(const Path& root, const CgroupFolder& fold
   return group;
 }
 
-std::optional<CgroupMemory> TightestGroup(const Path& root) {
-  std::optional<CgroupMemory> tightest;
-  for (const CgroupFolder& folder : CgroupFolders(root, "memory")) {
-    auto here = ReadGroup(root, folder);
-    if (here.has_value() &&
-        (!tightest.has_value() || Less(here->limit_bytes, here->used_bytes) <
-                                      Less(tightest->limit_bytes, tightest->used_bytes))) {
-      tightest = std::move(here);
-    }
-  }
-  return tightest;
-}
+uint64_t Room(const CgroupMemory& group) { return Less(group.limit_bytes, group.used_bytes); }
 
 }  // namespace
 
@@ -106,11 +95,13 @@ Result<MemoryInfo> ReadMemoryInfo(const Path& root) {
   info.available_bytes = *available;
   info.hugetlb_bytes =
       FieldKiB(ReadPseudoFile(root / "proc/self/status"), "HugetlbPages:").value_or(0);
-  info.cgroup = TightestGroup(root);
-  // v1 writes "no limit" as the largest multiple of a page in 63 bits: more than the machine has is
-  // no limit of ours.
-  if (info.cgroup.has_value() && info.cgroup->limit_bytes >= info.physical_bytes) {
-    info.cgroup.reset();
+  for (const CgroupFolder& folder : CgroupFolders(root, "memory")) {
+    auto group = ReadGroup(root, folder);
+    // v1 writes "no limit" as the largest multiple of a page in 63 bits: more than the machine has
+    // is no limit of ours.
+    if (!group.has_value() || group->limit_bytes >= info.physical_bytes) continue;
+    if (!info.cgroup.has_value() || Room(*group) < Room(*info.cgroup)) info.cgroup = group;
+    info.groups.push_back(*std::move(group));
   }
   return info;
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 #include "base/status.h"
@@ -24,6 +25,8 @@ struct MemoryInfo {
   uint64_t physical_bytes = 0;
   uint64_t available_bytes = 0;  // The kernel's estimate of what can be had without swapping.
   std::optional<CgroupMemory> cgroup{};  // Absent where no limit is set.
+  // All groups with a limit below the machine's memory, the process's own first.
+  std::vector<CgroupMemory> groups{};
   // Of this process, in hugetlb pages: no memory cgroup counts them, so they come off its limit
   // here.
   uint64_t hugetlb_bytes = 0;

@@ -10,14 +10,15 @@ namespace {
 
 constexpr std::chrono::seconds kInterval{1};
 
-uint64_t LimitOf(const MemoryInfo& memory) {
-  return memory.cgroup.has_value() ? memory.cgroup->limit_bytes : UINT64_MAX;
+// Below the group's limit; less than nothing where more is in use.
+int64_t RoomOf(const CgroupMemory& group, const MemoryInfo& memory) {
+  return static_cast<int64_t>(group.limit_bytes) -
+         static_cast<int64_t>(group.used_bytes + memory.hugetlb_bytes);
 }
 
-// Below the limit; less than nothing where more is in use.
-int64_t RoomOf(const MemoryInfo& memory) {
-  return static_cast<int64_t>(memory.cgroup->limit_bytes) -
-         static_cast<int64_t>(memory.cgroup->used_bytes + memory.hugetlb_bytes);
+// The limit may move from one of the group's files to another: memory.high, memory.max.
+std::string FolderOf(const CgroupMemory& group) {
+  return group.limit_file.substr(0, group.limit_file.rfind('/'));
 }
 
 }  // namespace
@@ -34,14 +35,19 @@ void MemoryWatch::Check() {
   if (!memory.has_value()) return;
   if (first) {
     // Whoever asked for a cache that leaves less room than this is not to lose it again.
-    limit_bytes_ = LimitOf(*memory);
-    room_bytes_ = memory->cgroup.has_value() ? std::max<int64_t>(RoomOf(*memory), 0) : INT64_MAX;
+    for (const CgroupMemory& group : memory->groups) {
+      starts_[FolderOf(group)] = {group.limit_bytes, std::max<int64_t>(RoomOf(group, *memory), 0)};
+    }
     return;
   }
-  if (LimitOf(*memory) >= limit_bytes_) return;
-  const auto usual =
-      static_cast<int64_t>(std::clamp<uint64_t>(LimitOf(*memory) / 20, 8_MiB, 2_GiB));
-  const int64_t missing = std::min(room_bytes_, usual) - RoomOf(*memory);
+  int64_t missing = 0;
+  for (const CgroupMemory& group : memory->groups) {
+    const auto start = starts_.find(FolderOf(group));
+    if (start != starts_.end() && group.limit_bytes >= start->second.limit_bytes) continue;
+    auto room = static_cast<int64_t>(std::clamp<uint64_t>(group.limit_bytes / 20, 8_MiB, 2_GiB));
+    if (start != starts_.end()) room = std::min(room, start->second.room_bytes);
+    missing = std::max(missing, room - RoomOf(group, *memory));
+  }
   if (missing <= 0) return;
   const uint64_t slots = CeilDiv(static_cast<uint64_t>(missing), experts_.slot_bytes());
   const size_t before = experts_.num_slots();

@@ -28,7 +28,8 @@ std::unique_ptr<ExpertCache> MakeCache(size_t num_slots) {
 class MemoryWatchTest : public testing::Test {
  protected:
   void Limit(uint64_t limit_bytes, uint64_t used_bytes) {
-    memory_.cgroup = CgroupMemory{.limit_bytes = limit_bytes, .used_bytes = used_bytes};
+    memory_.groups = {
+        {.limit_bytes = limit_bytes, .used_bytes = used_bytes, .limit_file = "/g/memory.max"}};
   }
   void Check() {
     now_ += std::chrono::seconds(2);
@@ -54,7 +55,6 @@ TEST_F(MemoryWatchTest, GivesBackWhatALowerLimitTakes) {
   EXPECT_EQ(cache_->num_slots(), 64u);
   // 20 MiB are to stay free (a twentieth), 17 are missing: three chunks of 8.
   Limit(320_MiB, 319_MiB - 2_MiB);
-  memory_.cgroup->limit_bytes = 320_MiB;
   Check();
   EXPECT_EQ(cache_->num_slots(), 48u);  // 16 - 3 = 13 missing: two chunks.
   EXPECT_EQ(watch_.bytes_given_back(), 16_MiB);
@@ -88,6 +88,24 @@ TEST_F(MemoryWatchTest, LeavesACacheAloneThatWasAskedForToTheLastByte) {
   Limit(300_MiB, 305_MiB);
   Check();
   EXPECT_EQ(cache_->num_slots(), 64u);
+}
+
+// The group whose limit comes down need not be the one that left least room at the beginning, nor
+// the one that does now.
+TEST_F(MemoryWatchTest, EveryGroupsLimitCounts) {
+  const auto groups = [&](uint64_t tight_limit, uint64_t wide_limit, const char* wide_file) {
+    memory_.groups = {
+        {.limit_bytes = tight_limit, .used_bytes = 298_MiB, .limit_file = "/tight/memory.max"},
+        {.limit_bytes = wide_limit, .used_bytes = 400_MiB, .limit_file = wide_file}};
+  };
+  groups(300_MiB, 800_MiB, "/wide/memory.max");
+  Check();
+  Check();
+  EXPECT_EQ(cache_->num_slots(), 64u);
+  // 20.5 MiB are to be free there, 10 are.
+  groups(300_MiB, 410_MiB, "/wide/memory.high");
+  Check();
+  EXPECT_EQ(cache_->num_slots(), 48u);
 }
 
 TEST_F(MemoryWatchTest, LooksOnceASecond) {
