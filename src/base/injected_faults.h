@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <random>
+#include <set>
 #include <span>
 #include <thread>
 #include <unordered_map>
@@ -34,6 +35,7 @@ struct FaultPlan {
   // that has stopped answering.
   double delay_rate = 0;
   std::chrono::nanoseconds delay{0};
+  std::set<uint64_t> delay_reads{};  // By their number, whatever the rate.
   // Calls of Submit that take a random part of what there is room for.
   double refuse_rate = 0;
   // Completions come in random order and random numbers.
@@ -71,7 +73,7 @@ class InjectedFaults {
     if (const auto at = plan_.fail_reads.find(num_accepted_); at != plan_.fail_reads.end()) {
       accepted.fault = at->second;
     }
-    accepted.delayed = Draw(plan_.delay_rate);
+    accepted.delayed = Draw(plan_.delay_rate) || plan_.delay_reads.contains(num_accepted_);
     reads_.emplace(tag, accepted);
     ++num_accepted_;
   }

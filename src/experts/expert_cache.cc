@@ -1,7 +1,7 @@
 #include "experts/expert_cache.h"
 
 #include <algorithm>
-#include <cstring>
+#include <mutex>
 
 namespace picchio {
 namespace {
@@ -9,13 +9,13 @@ namespace {
 // How many completions are taken at once; what is left is taken by the next call.
 constexpr size_t kReapBatch = 64;
 
-// Preloads in flight: enough for a device to be busy, few enough for a demand not to wait long.
-constexpr size_t kMaxPreloads = 4;
-
-size_t PrefetchSlots(size_t num_slots, size_t prefetch_slots, size_t experts_per_token) {
-  return num_slots >= 2 * experts_per_token + prefetch_slots && num_slots > prefetch_slots + 1
-             ? prefetch_slots
-             : 0;
+// What a device may still write to, and what would wait for it.
+void KeepForever(SlotArena arena, std::unique_ptr<ExpertSource> source) {
+  static std::mutex mutex;
+  // Never destroyed: not at the end of the process either.
+  static auto* const kept = new std::vector<std::pair<SlotArena, std::unique_ptr<ExpertSource>>>();
+  const std::scoped_lock lock(mutex);
+  kept->emplace_back(std::move(arena), std::move(source));
 }
 
 }  // namespace
@@ -54,6 +54,7 @@ ExpertCache::ExpertCache(std::unique_ptr<ExpertSource> source, SlotArena arena,
     : arena_(std::move(arena)),
       source_(std::move(source)),
       on_list_(options.on_list),
+      read_timeout_(options.read_timeout),
       directory_({.num_positions =
                       options.num_slots - PrefetchSlots(options.num_slots, options.prefetch_slots,
                                                         options.experts_per_token),
@@ -69,6 +70,11 @@ ExpertCache::ExpertCache(std::unique_ptr<ExpertSource> source, SlotArena arena,
 
 ExpertCache::~ExpertCache() {
   PICCHIO_CHECK(!fetching_);
+  if (num_given_up_ > 0) TakeCompletions(std::chrono::nanoseconds(0));
+  if (num_given_up_ > 0) {
+    KeepForever(std::move(arena_), std::move(source_));
+    return;
+  }
   source_->Drain();
   for (const MemoryChunk& chunk : arena_.chunks().first(num_attached_)) source_->Detach(chunk);
 }
@@ -111,20 +117,29 @@ Result<std::span<const ExpertCache::Ready>> ExpertCache::Next() {
     if (item.handed_out && !item.done) EndItem(item);
   }
   TakeCompletions(std::chrono::nanoseconds(0));
+  Deadline deadline(read_timeout_);
   for (;;) {
     if (!failure_.ok()) return failure_;
     if (StartReads()) ++stats_.waves;
     ContinuePreload();
     CollectReady();
     if (!ready_.empty() || num_done_ == items_.size()) return std::span<const Ready>(ready_);
-    if (in_flight_ == 0) {
-      // The one thing that would otherwise wait for ever.
-      failure_ = Error(Code::kUnavailable, "{} takes no reads", source_->name());
+    if (in_flight_ == num_given_up_) {
+      // Nothing will come of itself.
+      failure_ = num_given_up_ == 0
+                     ? Error(Code::kUnavailable, "{} takes no reads", source_->name())
+                     : Error(Code::kUnavailable,
+                             "{} does not answer, and {} of the cache's {} slots wait for it",
+                             source_->name(), num_given_up_, slots_.size());
       continue;
     }
     const auto start = std::chrono::steady_clock::now();
-    TakeCompletions(kForever);
+    const size_t taken = TakeCompletions(deadline.left());
     stats_.wait += std::chrono::steady_clock::now() - start;
+    if (taken == 0 && deadline.passed()) {
+      GiveUpReads();
+      deadline = Deadline(read_timeout_);
+    }
   }
 }
 
@@ -163,6 +178,8 @@ bool ExpertCache::StartReads() {
   bool began = false;
   for (Item& item : items_) {
     if (item.begun || (item.after >= 0 && !items_[static_cast<size_t>(item.after)].done)) continue;
+    if (slots_[slot_of_[item.position]].given_up && !ReplaceSlot(item.position)) continue;
+    item.slot_idx = slot_of_[item.position];
     SlotUse& use = slots_[item.slot_idx];
     // Named twice, it is begun already.
     if (use.state == State::kEmpty || use.key != item.key) {
@@ -188,14 +205,17 @@ bool ExpertCache::StartReads() {
   return began;
 }
 
-void ExpertCache::TakeCompletions(std::chrono::nanoseconds timeout) {
-  if (in_flight_ == 0) return;
+size_t ExpertCache::TakeCompletions(std::chrono::nanoseconds timeout) {
+  if (in_flight_ == 0) return 0;
+  size_t total = 0;
   size_t count;
   do {
     count = source_->Reap(completions_, timeout);
     for (size_t i = 0; i < count; ++i) Complete(completions_[i]);
+    total += count;
     timeout = std::chrono::nanoseconds(0);
   } while (count == completions_.size());
+  return total;
 }
 
 void ExpertCache::Complete(const Completion& completion) {
@@ -205,6 +225,7 @@ void ExpertCache::Complete(const Completion& completion) {
   PICCHIO_CHECK(use.state == State::kLoading);
   --in_flight_;
   if (use.reason == Reason::kPreload) --preload_in_flight_;
+  if (std::exchange(use.given_up, false)) --num_given_up_;
   if (completion.status.ok()) {
     use.state = State::kResident;
     ++stats_.reads;
@@ -231,7 +252,7 @@ void ExpertCache::Complete(const Completion& completion) {
 void ExpertCache::Reconcile(uint32_t position) {
   const SlotUse& use = slots_[slot_of_[position]];
   const std::optional<ExpertKey> held = directory_.Holds(position);
-  if (held.has_value() && (use.state == State::kEmpty || use.key != *held)) {
+  if (held.has_value() && (use.state == State::kEmpty || use.given_up || use.key != *held)) {
     directory_.Forget(position);
   }
 }
@@ -245,151 +266,6 @@ void ExpertCache::CollectReady() {
         {.index = static_cast<int>(i),
          .record = {arena_.slot(item.slot_idx).data, static_cast<size_t>(layout().record_bytes)}});
   }
-}
-
-bool ExpertCache::Speculate(uint32_t slot_idx, ExpertKey key, Reason reason) {
-  const ReadRequest request{.key = key,
-                            .slot = arena_.slot(slot_idx),
-                            .tag = slot_idx,
-                            .priority = ReadPriority::kPrefetch};
-  SlotUse& use = slots_[slot_idx];
-  if (use.state == State::kResident && use.reason == Reason::kPrefetch) {
-    stats_.prefetch_wasted_bytes += layout().record_bytes;
-  }
-  use.state = State::kEmpty;
-  if (!unsubmitted_.empty() || source_->Submit({&request, 1}) == 0) return false;
-  ++in_flight_;
-  use = {.key = key, .state = State::kLoading, .reason = reason, .speculative = true};
-  return true;
-}
-
-void ExpertCache::Cancel(uint32_t slot_idx) {
-  SlotUse& use = slots_[slot_idx];
-  if (use.cancelled || !use.speculative) return;
-  use.cancelled = true;
-  source_->Cancel(slot_idx);
-}
-
-void ExpertCache::Prefetch(int layer, std::span<const int32_t> experts) {
-  TakeCompletions(std::chrono::nanoseconds(0));
-  for (const int32_t expert : experts) {
-    const ExpertKey key{layer, expert};
-    if (directory_.Find(key).has_value() || SpareWith(key).has_value()) continue;
-    for (size_t tried = 0; tried < spare_.size(); ++tried) {
-      const uint32_t slot_idx = spare_[next_spare_];
-      next_spare_ = (next_spare_ + 1) % spare_.size();
-      if (slots_[slot_idx].pins > 0 || slots_[slot_idx].state == State::kLoading) continue;
-      if (!Speculate(slot_idx, key, Reason::kPrefetch)) return;
-      ++stats_.prefetched;
-      break;
-    }
-  }
-}
-
-std::optional<size_t> ExpertCache::SpareWith(ExpertKey key) const {
-  for (size_t i = 0; i < spare_.size(); ++i) {
-    const SlotUse& use = slots_[spare_[i]];
-    if (use.state != State::kEmpty && use.key == key && !use.cancelled) return i;
-  }
-  return std::nullopt;
-}
-
-bool ExpertCache::TakeSpare(ExpertKey key, uint32_t position) {
-  const std::optional<size_t> spare = SpareWith(key);
-  if (!spare.has_value()) return false;
-  std::swap(spare_[*spare], slot_of_[position]);
-  return true;
-}
-
-void ExpertCache::NoteDemand(uint32_t slot_idx) {
-  SlotUse& use = slots_[slot_idx];
-  if (use.state == State::kLoading && use.speculative) source_->Promote(slot_idx);
-  if (use.reason == Reason::kPrefetch) {
-    ++stats_.prefetch_used;
-    use.reason = Reason::kDemand;
-  }
-}
-
-void ExpertCache::Preload(std::span<const CacheDirectory::Uses> uses) {
-  PICCHIO_CHECK(!fetching_ && preload_total_ == 0);
-  for (const CacheDirectory::Uses& record : uses) directory_.Seed(record.key, record.uses);
-  for (const CacheDirectory::Uses& record : uses.first(std::min(uses.size(), slot_of_.size()))) {
-    preload_.push_back(record.key);
-  }
-  std::ranges::reverse(preload_);
-  preload_total_ = preload_.size();
-  ContinuePreload();
-}
-
-void ExpertCache::ContinuePreload() {
-  while (!preload_.empty() && preload_in_flight_ < kMaxPreloads && unsubmitted_.empty()) {
-    const ExpertKey key = preload_.back();
-    if (const std::optional<uint32_t> position = directory_.Preload(key); position.has_value()) {
-      const uint32_t slot_idx = slot_of_[*position];
-      if (slots_[slot_idx].state == State::kLoading ||
-          !Speculate(slot_idx, key, Reason::kPreload)) {
-        directory_.Forget(*position);
-        return;  // Another time.
-      }
-      ++preload_in_flight_;
-    }
-    preload_.pop_back();
-  }
-}
-
-size_t ExpertCache::ShrinkTo(size_t num_slots) {
-  PICCHIO_CHECK(!fetching_);
-  size_t num_chunks = arena_.chunks().size();
-  const size_t least = std::max<size_t>(directory_.num_parts(), 2);
-  while (num_chunks > 1 && arena_.SlotsOf(num_chunks) > num_slots &&
-         arena_.SlotsOf(num_chunks - 1) >= least) {
-    --num_chunks;
-  }
-  if (num_chunks == arena_.chunks().size()) return slots_.size();
-  preload_.clear();
-  for (uint32_t slot_idx = 0; slot_idx < slots_.size(); ++slot_idx) {
-    if (slots_[slot_idx].state == State::kLoading) Cancel(slot_idx);
-  }
-  while (in_flight_ > 0) TakeCompletions(kForever);
-  MoveIntoFirst(arena_.SlotsOf(num_chunks));
-  for (const MemoryChunk& chunk : arena_.chunks().subspan(num_chunks)) source_->Detach(chunk);
-  num_attached_ = num_chunks;
-  arena_.ShrinkTo(num_chunks);
-  return slots_.size();
-}
-
-void ExpertCache::MoveIntoFirst(size_t num_slots) {
-  const size_t num_spare = PrefetchSlots(num_slots, spare_.size(), experts_per_token_);
-  for (const CacheDirectory::Move& move : directory_.ShrinkTo(num_slots - num_spare)) {
-    std::swap(slot_of_[move.from], slot_of_[move.to]);
-  }
-  slot_of_.resize(directory_.num_positions());
-  const auto holds = [&](size_t position) {
-    return directory_.Holds(static_cast<uint32_t>(position)).has_value();
-  };
-  std::vector<bool> taken(num_slots);
-  for (size_t position = 0; position < slot_of_.size(); ++position) {
-    if (holds(position) && slot_of_[position] < num_slots) taken[slot_of_[position]] = true;
-  }
-  uint32_t next = 0;
-  const auto take_free = [&] {
-    while (taken[next]) ++next;
-    taken[next] = true;
-    slots_[next] = {};
-    return next;
-  };
-  for (size_t position = 0; position < slot_of_.size(); ++position) {
-    const uint32_t from = slot_of_[position];
-    if (holds(position) && from < num_slots) continue;
-    const uint32_t to = slot_of_[position] = take_free();
-    if (!holds(position)) continue;
-    slots_[to] = slots_[from];
-    std::memcpy(arena_.slot(to).data, arena_.slot(from).data, layout().record_bytes);
-  }
-  spare_.clear();
-  for (size_t i = 0; i < num_spare; ++i) spare_.push_back(take_free());
-  next_spare_ = 0;
-  slots_.resize(num_slots);
 }
 
 }  // namespace picchio

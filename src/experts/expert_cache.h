@@ -44,6 +44,7 @@ struct CacheStats {
   uint64_t prefetch_used = 0;  // Of those, records that were then demanded; misses without a read.
   uint64_t prefetch_wasted_bytes = 0;  // Of those, records read and given up without a demand.
   uint64_t preloaded = 0;              // Records read by Preload.
+  uint64_t timeouts = 0;               // Reads given up since the source did not answer.
   std::chrono::nanoseconds wait{0};    // Spent in Next() waiting for storage.
 };
 
@@ -65,6 +66,9 @@ class ExpertCache {
     // So many of the slots are for Prefetch, none where that would leave fewer than 2 * top_k.
     size_t prefetch_slots = 0;
     size_t experts_per_token = 0;  // The model's; only where there are prefetch slots.
+    // How long a list waits without a record before the reads that are on their way are given up.
+    // Far beyond what a drive takes that still works: a disk that spins up needs ten seconds.
+    std::chrono::nanoseconds read_timeout = std::chrono::seconds(30);
     // Told of every list that Begin is asked for, before it looks. May be empty.
     std::function<void(int layer, std::span<const int32_t> experts)> on_list{};
     std::function<void(uint64_t)> on_backed{};  // As in SlotArena::Create.
@@ -78,7 +82,14 @@ class ExpertCache {
                                                      const Options& options);
   ExpertCache(const ExpertCache&) = delete;
   ExpertCache& operator=(const ExpertCache&) = delete;
-  ~ExpertCache();  // Waits for reads that have begun.
+  // Waits for reads that have begun, but not for those that were given up: memory and source then
+  // stay as they are until the process ends, since a device may still write.
+  ~ExpertCache();
+
+  // How many prefetch slots a cache of so many slots has.
+  static size_t PrefetchSlots(size_t num_slots, size_t wished, size_t experts_per_token) {
+    return num_slots >= 2 * experts_per_token + wished && num_slots > wished + 1 ? wished : 0;
+  }
 
   const ExpertRecordLayout& layout() const { return source_->layout(); }
 
@@ -104,7 +115,9 @@ class ExpertCache {
     // not been handed out, pinned until the next call or the end of the Fetch. Empty when all have
     // been. Hits come with the first call, which waits only if there are none.
     // Fails as the read of one of the list's experts failed, with a message that names it; every
-    // later call fails likewise, the cache itself stays usable.
+    // later call fails likewise, the cache itself stays usable. A source that does not answer is
+    // kUnavailable, unless it has another place to read from: the record then comes from there,
+    // into another slot, and the first slot is not used again until its read has completed.
     Result<std::span<const Ready>> Next() { return cache_->Next(); }
 
    private:
@@ -130,7 +143,7 @@ class ExpertCache {
 
   // Counters of an earlier run; before the first Begin. The records, most used first, are then read
   // into slots that nothing has claimed yet, a few at a time and after what is demanded, while
-  // Begin and Next are called.
+  // Begin and Next are called, by the thread that calls those: this may be another one.
   void Preload(std::span<const CacheDirectory::Uses> uses);
   size_t preload_total() const { return preload_total_; }
   // So many of them are loaded, were demanded first, or found no slot.
@@ -140,12 +153,16 @@ class ExpertCache {
 
   // Gives memory back while a run goes on, in whole chunks: as many as must go for at most
   // `num_slots` to stay, but never the last one. The records worth most stay. Not during a Fetch.
-  // Waits for reads in flight; returns how many slots there are now.
+  // Waits for reads in flight; returns how many slots there are now. While the source owes reads
+  // that were given up, none can go.
   size_t ShrinkTo(size_t num_slots);
 
   size_t num_slots() const { return slots_.size(); }
   size_t num_prefetch_slots() const { return spare_.size(); }
   uint64_t slot_bytes() const { return arena_.stride(); }
+
+  // Of the source, now: demanded, prefetched, preloaded and given up.
+  size_t reads_in_flight() const { return in_flight_; }
 
   const CacheStats& stats() const { return stats_; }
 
@@ -161,7 +178,8 @@ class ExpertCache {
     Reason reason = Reason::kDemand;
     bool speculative = false;  // Nobody had demanded the record when its read began.
     bool cancelled = false;
-    uint32_t pins = 0;  // By items of the current fetch that have it and are not done.
+    bool given_up = false;  // Overdue: the source's until it completes, and nobody waits for it.
+    uint32_t pins = 0;      // By items of the current fetch that have it and are not done.
   };
 
   struct Item {
@@ -201,15 +219,22 @@ class ExpertCache {
   // Returns whether it began one.
   bool StartReads();
   // Takes completions from the source; waits for one if `timeout` allows.
-  void TakeCompletions(std::chrono::nanoseconds timeout);
+  // Returns how many came.
+  size_t TakeCompletions(std::chrono::nanoseconds timeout);
   void Complete(const Completion& completion);
   // Makes the directory's word on a position good where the record it speaks of has not come.
   void Reconcile(uint32_t position);
   void CollectReady();
+  // Nothing has come for too long: whoever waits for a read that the source has waits no longer.
+  void GiveUpReads();
+  // Another slot for a position whose own the source does not give back, at the expense of a
+  // record that the list does not use; false where there is none now.
+  bool ReplaceSlot(uint32_t position);
 
   SlotArena arena_;  // Outlives the source, which may write to it until it is destroyed.
-  const std::unique_ptr<ExpertSource> source_;
+  std::unique_ptr<ExpertSource> source_;
   const std::function<void(int, std::span<const int32_t>)> on_list_;
+  const std::chrono::nanoseconds read_timeout_;
   size_t num_attached_ = 0;  // Of the arena's chunks.
   CacheDirectory directory_;
   std::vector<SlotUse> slots_;
@@ -221,7 +246,8 @@ class ExpertCache {
   size_t preload_total_ = 0;
   size_t preload_in_flight_ = 0;
   std::vector<ReadRequest> unsubmitted_;  // In loading slots; the source had no room yet.
-  size_t in_flight_ = 0;                  // Accepted by the source, not yet reaped.
+  size_t in_flight_ = 0;                  // Accepted by the source, not yet reaped;
+  size_t num_given_up_ = 0;               // of those, so many were given up.
 
   // The current fetch.
   bool fetching_ = false;

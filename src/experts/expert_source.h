@@ -134,6 +134,14 @@ class ExpertSource {
   // tags (its completion may be waiting to be reaped) are ignored.
   virtual void Cancel(uint64_t tag) = 0;
 
+  // The read is long overdue: as Cancel, and where there is another place to read from, that is
+  // asked for what is submitted from now on, until this read has completed. Returns whether there
+  // is: submitting the request again, into another slot, may then help.
+  virtual bool GiveUp(uint64_t tag) {
+    Cancel(tag);
+    return false;
+  }
+
   // A prefetch that is now waited for. Unknown tags are ignored.
   virtual void Promote(uint64_t /*tag*/) {}
 

@@ -27,6 +27,9 @@
 #include "io/bounce_device.h"
 #include "io/buffered_device.h"
 #include "io/direct_device.h"
+#include "io/faulty_device.h"
+#include "io/uring_device.h"
+#include "support/build_folder.h"
 #include "support/test_support.h"
 
 namespace picchio {
@@ -502,6 +505,37 @@ std::unique_ptr<ExpertSource> Packed(const ExpertRecordLayout& layout = TestLayo
       .value();
 }
 
+// The same in a file on a disk, opened as `open` does.
+template <typename Open>
+std::unique_ptr<ExpertSource> PackedFile(const ExpertRecordLayout& layout, Open&& open) {
+  static const BuildTemporaryFolder folder;
+  const Path path = folder / fmt::format("store-{}", static_cast<int>(layout.kind));
+  if (!FileExists(path)) {
+    WriteAll(path, StoreOf(layout, kFirstLayer, kEndLayer, kNumExperts).Bytes());
+    EXPECT_OK(File::OpenForWrite(path).value().Sync());
+  }
+  std::unique_ptr<BlockDevice> device = open(std::span<const Path>(&path, 1));
+  FlatIndex index = ReadFlatIndex(*device).value();
+  return PackedExpertSource::Open(std::move(device), std::move(index), {}).value();
+}
+
+std::unique_ptr<BlockDevice> OpenDirect(std::span<const Path> paths) {
+  return DirectDevice::Open(paths, {}).value();
+}
+
+// Two reads at the device, in pieces of a page.
+std::unique_ptr<BlockDevice> OpenUring(std::span<const Path> paths) {
+  return UringDevice::Open(paths, {.queue = {.depth = 2, .max_request_bytes = 4096}}).value();
+}
+
+std::unique_ptr<BlockDevice> OpenDisorderly(std::span<const Path> paths) {
+  return std::make_unique<FaultyDevice>(OpenUring(paths), FaultPlan{.seed = 3,
+                                                                    .delay_rate = 0.3,
+                                                                    .delay = microseconds(50),
+                                                                    .refuse_rate = 0.5,
+                                                                    .shuffle = true});
+}
+
 const ExpertRecordLayout kMxfp4 = TestLayout(PayloadKind::kMxfp4, RecordVersion::kV3, true);
 const ExpertRecordLayout kBf16 = TestLayout(PayloadKind::kBf16, RecordVersion::kV3, true);
 
@@ -532,6 +566,9 @@ INSTANTIATE_TEST_SUITE_P(
         SourceCase{"PackedTightQueue",
                    [] { return Packed(kMxfp4, 4096, {.num_threads = 2, .max_in_flight = 3}); }},
         SourceCase{"PackedOneAtATime", [] { return Packed(kMxfp4, 4096, {.max_in_flight = 1}); }},
+        SourceCase{"PackedDirect", [] { return PackedFile(TestLayout(), OpenDirect); }},
+        SourceCase{"PackedUring", [] { return PackedFile(kMxfp4, OpenUring); }},
+        SourceCase{"PackedDisorderlyDevice", [] { return PackedFile(kBf16, OpenDisorderly); }},
         SourceCase{"TieredPackedThenSafetensors",
                    [] { return Tiered(Faulty(Packed(), kHalfFails), Safetensors()); }},
         SourceCase{"Null",

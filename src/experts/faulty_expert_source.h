@@ -26,6 +26,7 @@ class FaultyExpertSource final : public ExpertSource {
   size_t Submit(std::span<const ReadRequest> requests) override;
   size_t Reap(std::span<Completion> out, std::chrono::nanoseconds timeout) override;
   void Cancel(uint64_t tag) override { inner_->Cancel(tag); }
+  bool GiveUp(uint64_t tag) override { return inner_->GiveUp(tag); }
   void Promote(uint64_t tag) override { inner_->Promote(tag); }
   void Drain() override;
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/aligned_buffer.h"
-#include "base/crc32c.h"
 #include "base/units.h"
+#include "experts/record_hashes.h"
 
 namespace picchio {
 namespace {
@@ -161,21 +161,8 @@ Completion PackedExpertSource::Finish(const DeviceCompletion& completion) {
 
 Status PackedExpertSource::CheckRecord(const FlatEntry& entry,
                                        std::span<const std::byte> record) const {
-  const RecordVersion version = index_.superblock().version;
-  if (version == RecordVersion::kV3) {
-    const uint32_t found = Crc32c(record);
-    if (found != entry.crc32c) {
-      return Error(Code::kCorrupt, "checksum {:#010x}, expected {:#010x}, at byte {} of {}", found,
-                   entry.crc32c, entry.offset, name_);
-    }
-  }
-  if (!options_.verify_sha256) return Status::Ok();
-  const Sha256Digest found = Sha256Of(record);
-  if (MatchesSha256(entry, version, found)) return Status::Ok();
-  const size_t digits = version == RecordVersion::kV2 ? 16 : 64;
-  return Error(Code::kCorrupt, "SHA-256 {}, expected {}, at byte {} of {}",
-               found.Hex().substr(0, digits), entry.sha256.Hex().substr(0, digits), entry.offset,
-               name_);
+  return CheckRecordHashes(entry, index_.superblock().version, options_.verify_sha256, record,
+                           [&] { return fmt::format("at byte {} of {}", entry.offset, name_); });
 }
 
 std::optional<size_t> PackedExpertSource::FindRead(uint64_t tag) const {

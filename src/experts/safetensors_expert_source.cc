@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/printable.h"
+#include "experts/record_hashes.h"
 #include "format/expert_container.h"
 
 namespace picchio {
@@ -193,6 +194,9 @@ size_t SafetensorsExpertSource::Reap(std::span<Completion> out, std::chrono::nan
     out[count] = {.tag = read.request.tag};
     if (read.failure.ok()) {
       FinishRecord(read.request);
+      read.failure = CheckRecord(read.request);
+    }
+    if (read.failure.ok()) {
       out[count].ready_bytes = layout_.record_bytes;
     } else {
       out[count].status = read.failure.WithContext(ToString(read.request.key));
@@ -239,6 +243,20 @@ void SafetensorsExpertSource::FinishRecord(const ReadRequest& request) const {
     if (!range.widen_biases[i]) continue;
     WidenInPlace(record + biases[i]->offset, biases[i]->bytes / sizeof(float));
   }
+}
+
+void SafetensorsExpertSource::VerifyBy(FlatIndex index, bool verify_sha256) {
+  index_ = std::move(index);
+  verify_sha256_ = verify_sha256;
+}
+
+Status SafetensorsExpertSource::CheckRecord(const ReadRequest& request) const {
+  if (!index_.has_value()) return Status::Ok();
+  const FlatEntry* entry = index_->Find(request.key.layer, request.key.expert);
+  if (entry == nullptr) return Status::Ok();
+  return CheckRecordHashes(*entry, index_->superblock().version, verify_sha256_,
+                           {request.slot.data, static_cast<size_t>(layout_.record_bytes)},
+                           [this] { return "joined from " + name_; });
 }
 
 void SafetensorsExpertSource::Cancel(uint64_t tag) {

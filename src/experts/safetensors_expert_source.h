@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "experts/expert_source.h"
+#include "format/flat_index.h"
 #include "format/tensor_directory.h"
 #include "io/block_device.h"
 
@@ -21,7 +22,8 @@ namespace picchio {
 // Joins an expert's tensors into its record: each is read straight into its part of the slot, those
 // that follow each other in file and record in one read. Biases, which the container keeps for
 // all experts of a layer together, are read as rows; those of BF16 are widened where they lie.
-// Padding between parts is zeroed. Ignores cuts. Owner thread only.
+// Padding between parts is zeroed. Where there is a store's index, joined records are held against
+// its hashes within Reap. Ignores cuts. Owner thread only.
 class SafetensorsExpertSource final : public ExpertSource {
  public:
   // `device` has the directory's files, in the same order; the directory is only needed here.
@@ -34,6 +36,11 @@ class SafetensorsExpertSource final : public ExpertSource {
                                                                const ExpertRecordLayout& layout,
                                                                std::span<const int> moe_layers,
                                                                int num_experts);
+
+  // The container knows no hashes of records, a store of the same model does: from now on a record
+  // that contradicts its entry in `index`, as `verify_sha256` says (record_hashes.h), completes
+  // with kCorrupt. Records that the index has not are not checked.
+  void VerifyBy(FlatIndex index, bool verify_sha256);
 
   const std::string& name() const override { return name_; }
   const ExpertRecordLayout& layout() const override { return layout_; }
@@ -86,6 +93,7 @@ class SafetensorsExpertSource final : public ExpertSource {
   void CompletePart(const DeviceCompletion& completion);
   void CancelParts(size_t read_idx);
   void FinishRecord(const ReadRequest& request) const;
+  Status CheckRecord(const ReadRequest& request) const;
   std::optional<size_t> FindUnfinished(uint64_t tag) const;
 
   const std::unique_ptr<BlockDevice> device_;
@@ -95,6 +103,8 @@ class SafetensorsExpertSource final : public ExpertSource {
   std::vector<Extent> extents_;
   std::unordered_map<ExpertKey, ExtentRange> experts_;
   std::vector<RecordPart> padding_;
+  std::optional<FlatIndex> index_;  // To verify by.
+  bool verify_sha256_ = false;
 
   std::vector<Read> reads_;
   std::vector<size_t> free_reads_;       // Indexes into reads_.

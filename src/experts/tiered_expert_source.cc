@@ -1,6 +1,7 @@
 #include "experts/tiered_expert_source.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace picchio {
@@ -57,7 +58,8 @@ TieredExpertSource::TieredExpertSource(std::vector<std::unique_ptr<ExpertSource>
       notice_(std::move(notice)),
       remedy_(std::move(remedy)),
       name_(JoinNames(tiers_)),
-      in_tier_(tiers_.size()) {
+      in_tier_(tiers_.size()),
+      owed_(tiers_.size()) {
   for (const auto& tier : tiers_) stats_.push_back({.name = tier->name()});
 }
 
@@ -87,15 +89,29 @@ void TieredExpertSource::Detach(const MemoryChunk& chunk) {
 }
 
 size_t TieredExpertSource::Submit(std::span<const ReadRequest> requests) {
-  const size_t room = std::min(requests.size(), max_in_flight() - reads_.size());
+  const size_t owed = std::accumulate(owed_.begin(), owed_.end(), size_t{0});
+  const size_t held = reads_.size() - owed;
+  const size_t room = std::min(requests.size(), max_in_flight() - std::min(held, max_in_flight()));
+  const size_t tier = FirstTier();
   std::vector<ReadRequest> uncut(requests.begin(), requests.begin() + static_cast<ptrdiff_t>(room));
   for (ReadRequest& request : uncut) request.cut_bytes = 0;
-  const size_t accepted = room == 0 ? 0 : tiers_[0]->Submit(uncut);
+  const size_t accepted = room == 0 ? 0 : tiers_[tier]->Submit(uncut);
   for (const ReadRequest& request : std::span(uncut).first(accepted)) {
-    reads_[request.tag].request = request;
+    Read& read = reads_[request.tag];
+    read.request = request;
+    read.tier = tier;
+    for (size_t silent = 0; silent < tier; ++silent) {
+      read.failures += fmt::format("{} does not answer; then ", tiers_[silent]->name());
+    }
   }
-  in_tier_[0] += accepted;
+  in_tier_[tier] += accepted;
   return accepted;
+}
+
+size_t TieredExpertSource::FirstTier() const {
+  size_t tier = 0;
+  while (tier + 1 < tiers_.size() && owed_[tier] > 0) ++tier;
+  return tier;
 }
 
 size_t TieredExpertSource::Reap(std::span<Completion> out, std::chrono::nanoseconds timeout) {
@@ -123,7 +139,7 @@ size_t TieredExpertSource::SubmitRetries(std::span<Completion> out) {
       out[count++] = {.tag = tag,
                       .status = Error(Code::kCancelled, "{}: the read was cancelled",
                                       ToString(read.request.key))};
-      reads_.erase(tag);
+      Forget(tag);
     } else if (tiers_[read.tier]->Submit({&read.request, 1}) == 1) {
       read.queued = false;
       ++in_tier_[read.tier];
@@ -179,8 +195,14 @@ bool TieredExpertSource::Settle(size_t tier, Completion& completion) {
     if (!remedy_.empty()) message += "; " + remedy_;
     completion.status = Status(status.code(), std::move(message), status.native_error());
   }
-  reads_.erase(found);
+  Forget(completion.tag);
   return true;
+}
+
+void TieredExpertSource::Forget(uint64_t tag) {
+  const auto found = reads_.find(tag);
+  if (found->second.owed_by.has_value()) --owed_[*found->second.owed_by];
+  reads_.erase(found);
 }
 
 size_t TieredExpertSource::WaitForTiers(std::span<Completion> out,
@@ -201,6 +223,23 @@ void TieredExpertSource::Cancel(uint64_t tag) {
   if (!found->second.queued) tiers_[found->second.tier]->Cancel(tag);
 }
 
+bool TieredExpertSource::GiveUp(uint64_t tag) {
+  const auto found = reads_.find(tag);
+  if (found == reads_.end()) return true;
+  Cancel(tag);
+  Read& read = found->second;
+  const bool has_next = read.tier + 1 < tiers_.size();
+  if (read.owed_by.has_value()) return has_next;
+  read.owed_by = read.tier;
+  ++owed_[read.tier];
+  if (++stats_[read.tier].given_up == 1 && has_next && notice_) {
+    notice_(fmt::format("{}: {} does not answer; reading from {} until it does (said once)",
+                        ToString(read.request.key), stats_[read.tier].name,
+                        stats_[read.tier + 1].name));
+  }
+  return has_next;
+}
+
 void TieredExpertSource::Promote(uint64_t tag) {
   const auto found = reads_.find(tag);
   if (found == reads_.end()) return;
@@ -211,6 +250,7 @@ void TieredExpertSource::Promote(uint64_t tag) {
 void TieredExpertSource::Drain() {
   for (const auto& tier : tiers_) tier->Drain();
   std::fill(in_tier_.begin(), in_tier_.end(), 0);
+  std::fill(owed_.begin(), owed_.end(), 0);
   reads_.clear();
   retries_.clear();
 }

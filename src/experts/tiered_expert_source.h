@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -15,18 +16,20 @@ namespace picchio {
 
 struct TierStats {
   std::string name;
-  uint64_t served = 0;  // Reads.
-  uint64_t failed = 0;  // Reads that went on to the next tier, or failed for good in the last.
+  uint64_t served = 0;    // Reads.
+  uint64_t failed = 0;    // Reads that went on to the next tier, or failed for good in the last.
+  uint64_t given_up = 0;  // Reads that it did not answer in time.
 };
 
 // A read that fails in one tier, for whatever reason, is submitted to the next with the same slot.
 // Where no tier can serve, the read fails with the last tier's code and native error, and a message
-// that lists what each of them said. Ignores cuts: bytes that were declared ready must not be
-// written again, which a fallback would do. Owner thread only.
+// that lists what each of them said. A tier that owes a read which was given up is passed over
+// until it has delivered. Ignores cuts: bytes that were declared ready must not be written again,
+// which a fallback would do. Owner thread only.
 class TieredExpertSource final : public ExpertSource {
  public:
-  // Told once for each tier when its first read goes on to the next; on the owner thread, from
-  // within Reap. May be empty.
+  // Told once for each tier when its first read goes on to the next, and once when it does not
+  // answer; on the owner thread, from within Reap or GiveUp. May be empty.
   using Notice = std::function<void(std::string_view)>;
 
   // `remedy` ends the message of a read that no tier could serve: what the user can do. May be
@@ -46,6 +49,7 @@ class TieredExpertSource final : public ExpertSource {
   size_t Submit(std::span<const ReadRequest> requests) override;
   size_t Reap(std::span<Completion> out, std::chrono::nanoseconds timeout) override;
   void Cancel(uint64_t tag) override;
+  bool GiveUp(uint64_t tag) override;
   void Promote(uint64_t tag) override;
   void Drain() override;
 
@@ -55,12 +59,16 @@ class TieredExpertSource final : public ExpertSource {
     size_t tier = 0;      // Where it is, or waits for room.
     bool queued = false;  // In retries_.
     bool cancelled = false;
-    std::string failures;  // What the tiers before said.
+    std::optional<size_t> owed_by{};  // The tier that it was at when it was given up.
+    std::string failures;             // What the tiers before said.
   };
 
   TieredExpertSource(std::vector<std::unique_ptr<ExpertSource>> tiers, Notice notice,
                      std::string remedy);
 
+  // The tier for new reads: the first that answers, or the last.
+  size_t FirstTier() const;
+  void Forget(uint64_t tag);  // It is final.
   // Submits what waits for room; writes completions of those that were cancelled to `out`.
   size_t SubmitRetries(std::span<Completion> out);
   // Reaps one tier; keeps in `out` what is final and sends the rest on.
@@ -75,7 +83,8 @@ class TieredExpertSource final : public ExpertSource {
   const std::string remedy_;
   const std::string name_;
   std::vector<TierStats> stats_;
-  std::vector<size_t> in_tier_;               // Reads that each tier holds now.
+  std::vector<size_t> in_tier_;               // Reads that each tier holds now,
+  std::vector<size_t> owed_;                  // and those of them that were given up.
   std::unordered_map<uint64_t, Read> reads_;  // By tag: all in flight.
   std::deque<uint64_t> retries_;              // Tags of reads that no tier holds.
   size_t next_wait_ = 0;                      // Tier to wait for, where several are busy.
