@@ -21,9 +21,9 @@ double PromptProgress::fraction() const {
 }
 
 Result<Session> Session::Create(ForwardPass& forward, const ExpertCache& experts, uint32_t context,
-                                std::function<void()> between_steps) {
+                                std::function<void()> between_layers) {
   PICCHIO_ASSIGN_OR_RETURN(KvCache kv, KvCache::Create(forward.model().config, context));
-  Session session(forward, experts, std::move(kv), std::move(between_steps));
+  Session session(forward, experts, std::move(kv), std::move(between_layers));
   session.held_ids_.reserve(context);
   return session;
 }
@@ -119,6 +119,8 @@ Status Session::Advance(std::span<const int32_t> ids, size_t first_position, Log
   PromptProgress progress{.positions_total = ids.size() - kv_.length(), .num_layers = num_layers};
   const auto before_layer = [&](uint32_t layer) -> Status {
     if (IsCancelled(hooks)) return Error(Code::kCancelled, "the run was stopped");
+    if (layer == num_layers) return Status::Ok();  // In the head.
+    if (between_layers_) between_layers_();
     progress.layer = layer;
     if (hooks.on_progress) hooks.on_progress(progress);
     return Status::Ok();
@@ -127,7 +129,6 @@ Status Session::Advance(std::span<const int32_t> ids, size_t first_position, Log
     return row.position >= first_position ? receive(row) : Status::Ok();
   };
   while (kv_.length() < ids.size()) {
-    if (between_steps_) between_steps_();
     const size_t begin = kv_.length();
     const size_t end = std::min(ids.size(), begin + forward_.options().max_rows);
     SequenceInput input{.kv = &kv_, .tokens = ids.subspan(begin, end - begin)};

@@ -38,7 +38,8 @@ struct RunHooks {
   // The logits behind the token at `position`, unmasked, [vocab_size]; for every position that is
   // run, in ascending order. Costs a product with the head for each.
   std::function<Status(uint32_t position, std::span<const float> logits)> on_logits{};
-  // Once true the run ends before its next layer. May be set by a signal handler.
+  // Once true the run ends before its next layer, or next rows of the head. May be set by a signal
+  // handler.
   const std::atomic<bool>* cancel = nullptr;
 };
 
@@ -53,9 +54,10 @@ class Session {
  public:
   // Borrows both, which outlive it; `experts` is the cache that `forward` computes with. Fails as
   // KvCache::Create does.
-  // `between_steps` (may be empty) is called before each step of the forward pass.
+  // `between_layers` (may be empty) is called before each layer, when nobody computes with the
+  // cache's records.
   static Result<Session> Create(ForwardPass& forward, const ExpertCache& experts, uint32_t context,
-                                std::function<void()> between_steps = {});
+                                std::function<void()> between_layers = {});
 
   // Bytes that a session and a generation in it take beside the KV cache, at most: a row of logits,
   // what the sampler ranks, the ids of the longest context.
@@ -83,10 +85,10 @@ class Session {
   using LogitsReceiver = FunctionRef<Status(const LogitsRow&)>;
 
   Session(ForwardPass& forward, const ExpertCache& experts, KvCache kv,
-          std::function<void()> between_steps)
+          std::function<void()> between_layers)
       : forward_(forward),
         experts_(experts),
-        between_steps_(std::move(between_steps)),
+        between_layers_(std::move(between_layers)),
         kv_(std::move(kv)) {}
 
   Status GoBackToCommonPrefix(std::span<const int32_t> ids);
@@ -97,7 +99,7 @@ class Session {
 
   ForwardPass& forward_;
   const ExpertCache& experts_;
-  std::function<void()> between_steps_;
+  std::function<void()> between_layers_;
   KvCache kv_;
   std::vector<int32_t> held_ids_;   // Of the positions in kv_.
   std::vector<float> last_logits_;  // Of the last position that was run.

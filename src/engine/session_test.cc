@@ -230,6 +230,26 @@ TEST_F(SessionTest, CancelledInThePromptAndUsedAgain) {
   }
 }
 
+// The logits of a long prompt take long: whoever stops the run does not wait for all of them.
+TEST_F(SessionTest, CancelledWithinTheHead) {
+  TinyModel model;
+  auto forward = model.MakeForward(64);
+  Session session = MakeSession(*forward, model.experts());
+  std::atomic<bool> cancel = false;
+  size_t rows = 0;
+  RunHooks hooks{.cancel = &cancel};
+  hooks.on_logits = [&](uint32_t position, std::span<const float>) {
+    ++rows;
+    if (position == 3) cancel = true;
+    return Status::Ok();
+  };
+  Generation generation = Make(Prompt(60), {.max_tokens = 3});
+  ASSERT_OK_AND_ASSIGN(const RunStats stats, session.Generate(generation, hooks));
+  EXPECT_EQ(generation.reason(), FinishReason::kCancelled);
+  EXPECT_EQ(rows, 16u) << "those that were computed together";
+  EXPECT_EQ(stats.prompt.tokens, 0u);
+}
+
 TEST_F(SessionTest, CancelledInTheAnswerShowsWhatWasHeldBack) {
   TinyModel model;
   auto forward = model.MakeForward(8);

@@ -124,7 +124,7 @@ Status ForwardPass::Step(std::span<const SequenceInput> sequences,
     PICCHIO_RETURN_IF_ERROR(before_layer(layer));
     PICCHIO_RETURN_IF_ERROR(RunLayer(layer));
   }
-  PICCHIO_RETURN_IF_ERROR(RunHead(sequences, receive));
+  PICCHIO_RETURN_IF_ERROR(RunHead(sequences, receive, before_layer));
   for (const SequenceRows& sequence : step_.sequences) {
     sequence.kv->Commit(static_cast<uint32_t>(sequence.num_rows));
   }
@@ -203,7 +203,8 @@ Status ForwardPass::CheckFinite(uint32_t layer) const {
 }
 
 Status ForwardPass::RunHead(std::span<const SequenceInput> sequences,
-                            FunctionRef<Status(const LogitsRow&)> receive) {
+                            FunctionRef<Status(const LogitsRow&)> receive,
+                            FunctionRef<Status(uint32_t)> before_layer) {
   const size_t hidden = model_.config.hidden_size;
   const size_t vocab = model_.config.vocab_size;
   wanted_.clear();
@@ -214,6 +215,7 @@ Status ForwardPass::RunHead(std::span<const SequenceInput> sequences,
     for (size_t t = first; t < rows.num_rows; ++t) wanted_.push_back(rows.first_row + t);
   }
   for (size_t first = 0; first < wanted_.size(); first += kHeadRows) {
+    if (first > 0) PICCHIO_RETURN_IF_ERROR(before_layer(model_.config.num_hidden_layers));
     const size_t count = std::min(kHeadRows, wanted_.size() - first);
     {
       const Timer timer(stats_.head);

@@ -73,8 +73,9 @@ class ForwardPass {
 
   // Takes each sequence on by its tokens, in one pass through the layers, and hands the wanted
   // logits to `receive`, sequence by sequence, in order of position; a failure of it ends the step.
-  // `before_layer` is asked before each layer, with its index, and may end the step with a Status,
-  // as when somebody has stopped the run. Fails with kInvalidArgument for tokens outside the
+  // `before_layer` is asked before each layer, with its index, and, with the number of layers,
+  // between blocks of rows of the head; it may end the step with a Status, as when somebody has
+  // stopped the run. Fails with kInvalidArgument for tokens outside the
   // vocabulary, none at all, more than max_rows or than a cache has room for; kCorrupt, naming the
   // layer, where a value is not finite; as the expert cache does. No sequence has then moved on.
   Status Step(std::span<const SequenceInput> sequences,
@@ -108,7 +109,8 @@ class ForwardPass {
   Status RunLayer(uint32_t layer);
   Status CheckFinite(uint32_t layer) const;
   Status RunHead(std::span<const SequenceInput> sequences,
-                 FunctionRef<Status(const LogitsRow&)> receive);
+                 FunctionRef<Status(const LogitsRow&)> receive,
+                 FunctionRef<Status(uint32_t)> before_layer);
 
   const Model& model_;
   ExpertCache& experts_;

@@ -117,9 +117,9 @@ Status MoeBlock::Run(StepContext& step, uint32_t layer, const LayerWeights& weig
   ExpertCache::Fetch fetch = cache.Begin(static_cast<int>(layer), experts_);
   if (quantized_) step.Quantize(normed_, quantized_normed_);
   while (true) {
-    const auto begin = std::chrono::steady_clock::now();
+    const auto waited = cache.stats().wait;
     const auto ready = fetch.Next();
-    storage_wait_ += std::chrono::steady_clock::now() - begin;
+    storage_wait_ += cache.stats().wait - waited;
     if (!ready.has_value()) return ready.error();
     if (ready->empty()) break;
     for (const ExpertCache::Ready& expert : *ready) AddPieces(step, weights, expert);

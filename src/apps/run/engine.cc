@@ -26,7 +26,8 @@ Result<std::unique_ptr<Engine>> Engine::Load(std::unique_ptr<EngineSetup> setup,
     PICCHIO_ASSIGN_OR_RETURN(engine->experts_,
                              ExpertCache::Create(std::move(from.storage_.source), cache));
   }
-  engine->memory_watch_ = std::make_unique<MemoryWatch>(*engine->experts_);
+  engine->memory_watch_ = std::make_unique<MemoryWatch>(
+      *engine->experts_, from.options_.read_memory, from.options_.watch_clock);
   if (from.options_.warm_start) engine->WarmStart();
   PICCHIO_ASSIGN_OR_RETURN(
       engine->forward_,
@@ -60,7 +61,9 @@ ExpertCache::Options Engine::CacheOptions() {
   ExpertCache::Options cache{.num_slots = static_cast<size_t>(memory_.num_slots),
                              .policy = setup_->options_.cache_policy};
   // Pieces of a sixteenth, so that memory can be given back in some, none too small for huge pages.
-  cache.chunk_bytes = std::clamp<uint64_t>(memory_.cache_bytes / 16, 32_MiB, cache.chunk_bytes);
+  cache.chunk_bytes = setup_->options_.cache_chunk_bytes.value_or(
+      std::clamp<uint64_t>(memory_.cache_bytes / 16, 32_MiB, cache.chunk_bytes));
+  cache.read_timeout = setup_->options_.read_timeout;
   // More slots than a layer has experts would stay empty: the plan has none such.
   if (const auto wished = setup_->options_.memory.slots_per_layer; wished.has_value()) {
     cache.slots_per_layer = std::min(*wished, config().num_experts);

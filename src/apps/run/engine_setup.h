@@ -1,6 +1,7 @@
 // A model opened as far as a run can be checked and planned: everything but its weights.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,7 +13,9 @@
 #include "apps/run/run_memory.h"
 #include "base/status.h"
 #include "engine/memory_plan.h"
+#include "engine/memory_watch.h"
 #include "experts/eviction_policy.h"
+#include "experts/expert_cache.h"
 #include "format/tensor_directory.h"
 #include "model/step_context.h"
 #include "tokenizer/tokenizer.h"
@@ -29,6 +32,12 @@ struct EngineOptions {
   // Load the experts that earlier runs used most while this one begins.
   bool warm_start = false;
   Compute compute = Compute::kInt8;
+  // As in ExpertCache::Options.
+  std::chrono::nanoseconds read_timeout = ExpertCache::Options{}.read_timeout;
+  // For tests: how the cache's memory is cut, and what the memory watch sees.
+  std::optional<uint64_t> cache_chunk_bytes{};
+  MemoryWatch::Read read_memory = [] { return ReadMemoryInfo(); };
+  std::function<MemoryWatch::Clock::time_point()> watch_clock = MemoryWatch::Clock::now;
   // Told, in a sentence each, what the user should know of the storage. May be empty.
   std::function<void(std::string_view)> notice{};
 };

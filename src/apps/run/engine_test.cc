@@ -6,6 +6,7 @@
 
 #include "apps/convert/checkpoint_test_support.h"
 #include "apps/convert/convert.h"
+#include "base/units.h"
 #include "format/dtype.h"
 #include "support/test_support.h"
 
@@ -110,6 +111,47 @@ TEST(Engine, ASetupAnswersForThePromptAndBecomesTheEngine) {
   ASSERT_OK_AND_ASSIGN(Session session, engine->NewSession());
   EXPECT_EQ(session.context(), 64u);
   EXPECT_OK(session.Score(ids, 0, [](uint32_t, std::span<const float>) {}, {}));
+}
+
+// A limit that comes down in the middle of a prompt: what the cache gives back is what the engine
+// reports, and the logits are the same.
+TEST(Engine, MemoryIsGivenBackBetweenLayersOfARun) {
+  const Path model = TestData("../../models/demo");
+  const std::vector<int32_t> ids = {1, 5, 9, 2, 30, 7, 11, 4};
+  const auto logits_of = [&](Engine& engine) {
+    std::vector<float> logits;
+    Session session = engine.NewSession().value();
+    EXPECT_OK(session.Score(ids, 0,
+                            [&](uint32_t, std::span<const float> row) {
+                              logits.insert(logits.end(), row.begin(), row.end());
+                            },
+                            {}));
+    return logits;
+  };
+  EngineOptions options{.memory = {.context = 64}, .num_threads = 1};
+  ASSERT_OK_AND_ASSIGN(const auto reference, Engine::Open(model, options));
+
+  int looks = 0;
+  options.cache_chunk_bytes = 1_MiB;
+  options.read_memory = [&looks]() -> Result<MemoryInfo> {
+    MemoryInfo memory{.physical_bytes = 8_GiB, .available_bytes = 8_GiB};
+    // The whole prompt is one step: the third look is before its third layer.
+    const uint64_t limit = ++looks < 3 ? 400_MiB : 300_MiB;
+    memory.groups = {
+        {.limit_bytes = limit, .used_bytes = 287_MiB, .limit_file = "/group/memory.max"}};
+    return memory;
+  };
+  options.watch_clock = [now = MemoryWatch::Clock::time_point()]() mutable {
+    return now += std::chrono::seconds(2);
+  };
+  ASSERT_OK_AND_ASSIGN(const auto engine, Engine::Open(model, options));
+  ASSERT_GE(engine->config().num_hidden_layers, 3u);
+  EXPECT_EQ(engine->cache_bytes_given_back(), 0u);
+  const uint64_t before = engine->experts().arena().bytes();
+  EXPECT_EQ(logits_of(*engine), logits_of(*reference));
+  EXPECT_EQ(static_cast<uint32_t>(looks), engine->config().num_hidden_layers);
+  EXPECT_GT(engine->cache_bytes_given_back(), 0u);
+  EXPECT_EQ(engine->cache_bytes_given_back(), before - engine->experts().arena().bytes());
 }
 
 TEST(Engine, RecordsMayHaveBiasesOfF32) {

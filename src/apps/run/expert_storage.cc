@@ -66,9 +66,9 @@ Result<Opened<PackedExpertSource>> OpenStore(const ModelFolder& model, const Pat
   return Opened<PackedExpertSource>{std::move(source), {device, std::move(opened.choice)}};
 }
 
-Result<Opened<ExpertSource>> OpenContainer(const ModelFolder& model,
-                                           const ExpertRecordLayout& layout,
-                                           const StorageOptions& options) {
+Result<Opened<SafetensorsExpertSource>> OpenContainer(const ModelFolder& model,
+                                                      const ExpertRecordLayout& layout,
+                                                      const StorageOptions& options) {
   std::vector<Path> paths;
   for (size_t i = 0; i < model.tensors.num_files(); ++i) {
     paths.push_back(model.path / model.tensors.file_name(i));
@@ -76,7 +76,7 @@ Result<Opened<ExpertSource>> OpenContainer(const ModelFolder& model,
   OpenDeviceOptions how = DeviceOptions(options);
   if (how.kind == IoKind::kAuto) how.kind = IoKind::kBuffered;
   PICCHIO_ASSIGN_OR_RETURN(OpenedDevice opened, OpenDevice(paths, how));
-  Opened<ExpertSource> result;
+  Opened<SafetensorsExpertSource> result;
   if (opened.device->alignment() > 1) {
     const int wanted = how.queue_depth > 0 ? how.queue_depth : kDefaultBuffers;
     PICCHIO_ASSIGN_OR_RETURN(
@@ -149,11 +149,13 @@ Result<ExpertStorage> OpenExpertStorage(const ModelFolder& model, const StorageO
   ExpertStorage storage;
   std::vector<std::unique_ptr<ExpertSource>> tiers;
   PICCHIO_ASSIGN_OR_RETURN(ExpertRecordLayout layout, UsualLayout(model));
+  std::optional<FlatIndex> index;
   if (path) {
     auto store = OpenStore(model, *path, options);
     if (store.has_value()) {
       if (!has_container) PICCHIO_RETURN_IF_ERROR(CheckComplete(*store->source, model));
       layout = store->source->layout();
+      index = store->source->index();
       tiers.push_back(std::move(store->source));
       storage.devices.push_back(std::move(store->in_use));
     } else if (has_container) {
@@ -171,6 +173,7 @@ Result<ExpertStorage> OpenExpertStorage(const ModelFolder& model, const StorageO
   }
   if (has_container) {
     PICCHIO_ASSIGN_OR_RETURN(auto container, OpenContainer(model, layout, options));
+    if (index.has_value()) container.source->VerifyBy(*std::move(index), options.flat_verify);
     tiers.push_back(std::move(container.source));
     storage.devices.push_back(std::move(container.in_use));
   }

@@ -46,9 +46,10 @@ struct ExpertStorage {
 };
 
 // Opens what there is, in this order: the store, the container. A store that is no whole store or
-// not this model's is refused; what it would have served is read from the container. `notice` (may
-// be empty) is told of that, and once of the first read that falls back, on the thread that reaps.
-// Fails where neither can serve, with what to run; and where `options.flat` names no file.
+// not this model's is refused; what it would have served is read from the container. What the
+// container serves in a store's place is held against the hashes of the store's index. `notice`
+// (may be empty) is told of that, and once of the first read that falls back, on the thread that
+// reaps. Fails where neither can serve, with what to run; and where `options.flat` names no file.
 Result<ExpertStorage> OpenExpertStorage(const ModelFolder& model, const StorageOptions& options,
                                         const std::function<void(std::string_view)>& notice);
 

@@ -172,6 +172,41 @@ TEST_F(ExpertStorageTest, RefusesWhatIsNotThisModelsStore) {
   ExpectRefused("another quantisation: it holds BF16, the model INT4");
 }
 
+// One byte in each of a layer's experts: both what the store holds and what the container does.
+TEST_F(ExpertStorageTest, WhatReplacesADamagedRecordIsHeldAgainstTheStoresIndex) {
+  const std::vector<int32_t> ids = {1, 5, 9};
+  const auto damage_container = [&](char mask) {
+    for (size_t i = 0; i < model_->tensors.num_files(); ++i) {
+      const Path path = folder() / model_->tensors.file_name(i);
+      if (!IsExpertContainer(path.filename().string())) continue;
+      std::string bytes = ReadAll(path);
+      // The last bytes are an expert's; every 1000th from the middle on hits all of them.
+      for (size_t at = bytes.size() / 2; at < bytes.size(); at += 1000) bytes[at] ^= mask;
+      WriteAll(path, bytes);
+    }
+  };
+  for (const uint32_t version : {2U, 3U}) {
+    const TestStore store = StoreWriter(folder()).Make(version);
+    std::string bytes = store.Bytes();
+    DamageEveryThirdRecord(store, bytes);
+    WriteStore(bytes);
+    damage_container(0x10);
+    for (const bool verify : {false, true}) {
+      EngineOptions options =
+          Scored::Options({.flat_verify = verify, .flat_trust = true, .io = IoKind::kBuffered}, 1);
+      ASSERT_OK_AND_ASSIGN(const auto engine, Engine::Open(folder(), options));
+      ASSERT_OK_AND_ASSIGN(Session session, engine->NewSession());
+      const Status status =
+          session.Score(ids, 0, [](uint32_t, std::span<const float>) {}, {}).status();
+      // A store of version 2 has nothing that is checked without being asked for.
+      if (version == 2 && !verify) continue;
+      EXPECT_THAT(status, Fails(Code::kCorrupt, "no source could serve it: "));
+      EXPECT_THAT(status.message(), testing::HasSubstr(", joined from "));
+    }
+    damage_container(0x10);
+  }
+}
+
 TEST_F(ExpertStorageTest, TakesAStoreOfVersion2OnlyIfItIsListedOrTrusted) {
   const std::string bytes = StoreWriter(folder()).Make(2).Bytes();
   WriteStore(bytes);

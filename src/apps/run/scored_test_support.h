@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "apps/run/engine.h"
@@ -14,15 +15,27 @@ namespace picchio {
 
 // Its logits, and what the engine said.
 struct Scored {
-  explicit Scored(const Path& folder, const StorageOptions& storage = {},
-                  std::optional<uint32_t> slots_per_layer = {}) {
+  static EngineOptions Options(const StorageOptions& storage = {},
+                               std::optional<uint32_t> slots_per_layer = {}) {
     EngineOptions options{.num_threads = 2, .storage = storage};
     options.memory = {.context = 64, .slots_per_layer = slots_per_layer, .prefill_span = 8};
+    return options;
+  }
+
+  explicit Scored(const Path& folder, const StorageOptions& storage = {},
+                  std::optional<uint32_t> slots_per_layer = {})
+      : Scored(folder, Options(storage, slots_per_layer)) {}
+
+  Scored(const Path& folder, EngineOptions options) {
     options.notice = [this](std::string_view said) { notices.emplace_back(said); };
     auto opened = Engine::Open(folder, options);
     EXPECT_OK(opened);
     if (!opened.has_value()) return;
     engine = std::move(*opened);
+    EXPECT_OK(Score());
+  }
+
+  explicit Scored(std::unique_ptr<Engine> loaded) : engine(std::move(loaded)) {
     EXPECT_OK(Score());
   }
 
