@@ -19,7 +19,9 @@ namespace {
 
 constexpr uint64_t kLengthBytes = 8;
 
-// Sentences for files that people take for safetensors.
+// Sentences for files that people take for safetensors. A length is any eight bytes, so this is
+// asked only of files whose length cannot be one: the first two bytes of a PyTorch file are those
+// of any length that is 640 more than a multiple of 65536.
 Status CheckMagic(std::string_view first_bytes, std::string_view where) {
   if (first_bytes.starts_with("GGUF")) {
     return Error(Code::kUnsupported,
@@ -106,13 +108,15 @@ Result<SafetensorsHeader> ReadSafetensorsHeader(const RandomAccessFile& file) {
   const size_t available = std::min<uint64_t>(file.size(), first.size());
   PICCHIO_RETURN_IF_ERROR(
       file.ReadAt(0, std::as_writable_bytes(std::span(first)).first(available)));
-  PICCHIO_RETURN_IF_ERROR(CheckMagic({first.data(), available}, where));
+  uint64_t length = 0;
+  std::memcpy(&length, first.data(), sizeof(length));
+  if (available < kLengthBytes || length == 0 || length > kMaxSafetensorsHeader) {
+    PICCHIO_RETURN_IF_ERROR(CheckMagic({first.data(), available}, where));
+  }
   if (available < kLengthBytes) {
     return Error(Code::kCorrupt, "{} has {} bytes, too few for a safetensors file; fetch it again",
                  where, file.size());
   }
-  uint64_t length = 0;
-  std::memcpy(&length, first.data(), sizeof(length));
   if (length == 0 || length > kMaxSafetensorsHeader) {
     return Error(Code::kCorrupt,
                  "{} is not a safetensors file: it gives its header {} bytes, expected 1 to {}",

@@ -35,9 +35,11 @@ struct SafetensorsHeader {
 // Reads and checks the header; the data is not touched, but the file's size must be exactly what
 // the header says. On success the tensors' names are unique and their bytes cover the file from
 // data_start to its end, once. Every message names the file, and the tensor where there is one.
-//   kUnsupported: another kind of file (GGUF, PyTorch, Git LFS pointer), another dtype, unknown
-//   fields kCorrupt: everything else: a lying length, a truncated file, gaps, overlaps, wrong
-//   sizes, ...
+//
+// Fails with kUnsupported for another kind of file (GGUF, PyTorch, Git LFS pointer), another dtype
+// and unknown fields; with kCorrupt for everything else: a lying length, a truncated file, gaps,
+// overlaps, wrong sizes.
+//
 // O(n log n) in the number of tensors; memory proportional to the header.
 Result<SafetensorsHeader> ReadSafetensorsHeader(const RandomAccessFile& file);
 

@@ -84,6 +84,25 @@ TEST(Safetensors, KnowsOtherKindsOfFile) {
   EXPECT_THAT(Read("<!DOCTYPE html><html>"), Fails(Code::kUnsupported, "web page"));
 }
 
+// A pickle begins with the bytes of a length of 640, 66176, ... bytes. What torch.save wrote before
+// it took to archives: protocol 2, its magic number as a LONG1, and a stop.
+TEST(Safetensors, ALengthIsNoMagic) {
+  for (const size_t header : {size_t{640}, size_t{640} + 65536, size_t{640} + 7 * 65536}) {
+    std::string json = Tensor(R"("dtype":"F32","shape":[4],"data_offsets":[0,16])");
+    json.resize(header, ' ');
+    const std::string whole = FileBytes(json, 16);
+    ASSERT_TRUE(whole.starts_with("\x80\x02"));
+    EXPECT_OK(Read(whole)) << header;
+  }
+  const std::string pickle("\x80\x02\x8a\nl\xfc\x9c\x46\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.", 21);
+  EXPECT_THAT(Read(pickle), Fails(Code::kUnsupported, "is a PyTorch file"));
+  EXPECT_THAT(Read(pickle + std::string(5000, 'x')), Fails(Code::kUnsupported, "PyTorch file"));
+  EXPECT_THAT(Read("\x80\x02"), Fails(Code::kUnsupported, "is a PyTorch file"));
+  // No pickle has so many zeros: it is a download cut off.
+  EXPECT_THAT(Read(std::string("\x80\x02\0\0\0\0\0\0{\"a\":", 14)),
+              Fails(Code::kCorrupt, "incomplete"));
+}
+
 TEST(Safetensors, TellsHowMuchOfADownloadIsMissing) {
   const std::string whole =
       FileBytes(Tensor(R"("dtype":"F32","shape":[4],"data_offsets":[0,16])"), 16);
@@ -231,7 +250,6 @@ TEST(Safetensors, RefusesToWriteNonsense) {
               Fails(Code::kInvalidArgument, "need a header of"));
 }
 
-// Takes a tenth of a second; quadratic work would take minutes.
 TEST(Safetensors, TakesManyTensors) {
   constexpr size_t kCount = 100000;
   std::vector<TensorInfo> tensors;
