@@ -1,5 +1,6 @@
 #include "base/atomic_file.h"
 
+#include <cerrno>
 #include <span>
 #include <system_error>
 
@@ -11,31 +12,60 @@ Path TemporaryName(const Path& path) {
   return temporary;
 }
 
-Result<AtomicFile> AtomicFile::Create(const Path& path) {
-  std::error_code error;
-  Path target = path;
-  if (std::filesystem::is_symlink(path, error)) {
-    target = std::filesystem::weakly_canonical(path, error);
-    if (error) return ErrnoError(error.value(), "cannot follow the link " + PathText(path));
+Result<std::optional<File>> TakeTemporary(const Path& name) {
+  while (true) {
+    Result<File> made = File::CreateNew(name);
+    const bool is_new = made.has_value();
+    if (!is_new && made.error().native_error() != EEXIST) return made.error();
+    std::error_code error;
+    // Never opened: what it leads to is somebody else's.
+    if (!is_new && std::filesystem::is_symlink(name, error)) {
+      std::filesystem::remove(name, error);
+      if (error) return ErrnoError(error.value(), "cannot remove the link " + PathText(name));
+      continue;
+    }
+    if (!is_new) made = File::OpenForWrite(name);
+    if (!made && made.error().native_error() == ELOOP) continue;
+    PICCHIO_ASSIGN_OR_RETURN(File file, std::move(made));
+    // Whoever takes a file for a leftover locks it before it removes it.
+    PICCHIO_ASSIGN_OR_RETURN(const bool locked, file.TryLock());
+    if (!locked) return std::optional<File>();
+    PICCHIO_ASSIGN_OR_RETURN(const bool in_place, file.IsAt(name));
+    if (!in_place) continue;
+    if (is_new) return std::optional<File>(std::move(file));
+    // A new file in its place, for this one may have other names, of other people's files.
+    std::filesystem::remove(name, error);
+    if (error) return ErrnoError(error.value(), "cannot remove " + PathText(name));
   }
+}
+
+Result<AtomicFile> AtomicFile::Create(const Path& path) {
+  PICCHIO_ASSIGN_OR_RETURN(Path target, FollowLinks(path));
+  std::error_code error;
   if (std::filesystem::exists(target, error) && !FileExists(target)) {
     return Error(Code::kInvalidArgument, "cannot write {}: it is not a regular file",
                  PathText(path));
   }
-  PICCHIO_ASSIGN_OR_RETURN(File file, File::OpenForWrite(TemporaryName(target)));
-  AtomicFile atomic(std::move(target), std::move(file));
-  PICCHIO_RETURN_IF_ERROR(atomic.file_.Resize(0));
-  return atomic;
+  constexpr int kMaxWriters = 16;  // At the same time.
+  for (int i = 1; i <= kMaxWriters; ++i) {
+    Path numbered = target;
+    if (i > 1) numbered += fmt::format(".{}", i);
+    Path temporary = TemporaryName(numbered);
+    PICCHIO_ASSIGN_OR_RETURN(std::optional<File> file, TakeTemporary(temporary));
+    if (file) return AtomicFile(std::move(target), std::move(temporary), std::move(*file));
+  }
+  return Error(Code::kUnavailable, "{} others are writing {}: try again later", kMaxWriters,
+               PathText(path));
 }
 
 AtomicFile::~AtomicFile() {
   std::error_code ignored;
-  if (open_) std::filesystem::remove(TemporaryName(path_), ignored);
+  if (open_) std::filesystem::remove(temporary_, ignored);
 }
 
 Status AtomicFile::Commit() {
   PICCHIO_RETURN_IF_ERROR(file_.Sync());
-  PICCHIO_RETURN_IF_ERROR(RenameDurably(TemporaryName(path_), path_));
+  PICCHIO_RETURN_IF_ERROR(RenameDurably(temporary_, path_));
   open_ = false;
   return Status::Ok();
 }

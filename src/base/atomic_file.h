@@ -1,6 +1,7 @@
 // Files that appear whole or not at all.
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -13,8 +14,14 @@ namespace picchio {
 inline constexpr std::string_view kTemporarySuffix = ".picchio-tmp";
 Path TemporaryName(const Path& path);
 
+// A new, empty file of this name, locked as long as it is open. What a killed process left there
+// goes, be it a link. Nothing where a living process has the file (TryLock).
+Result<std::optional<File>> TakeTemporary(const Path& name);
+
 // A file under a temporary name that Commit gives its own. Without a Commit it goes away with the
-// object; after a crash at any moment the old file is there, or the new one, whole. Move-only.
+// object; after a crash at any moment the old file is there, or the new one, whole. Several may be
+// made of one path at a time, by one process or more: each is whole, and the last one that is
+// committed stays. Move-only.
 class AtomicFile {
  public:
   // Starts empty. A link is followed, so that what it points to is replaced and not the link. Fails
@@ -22,9 +29,10 @@ class AtomicFile {
   static Result<AtomicFile> Create(const Path& path);
 
   AtomicFile(AtomicFile&& other) noexcept
-      : path_(std::move(other.path_)), file_(std::move(other.file_)), open_(other.open_) {
-    other.open_ = false;
-  }
+      : path_(std::move(other.path_)),
+        temporary_(std::move(other.temporary_)),
+        file_(std::move(other.file_)),
+        open_(std::exchange(other.open_, false)) {}
   AtomicFile& operator=(AtomicFile&&) = delete;
   ~AtomicFile();
 
@@ -33,9 +41,11 @@ class AtomicFile {
   Status Commit();
 
  private:
-  AtomicFile(Path path, File file) : path_(std::move(path)), file_(std::move(file)) {}
+  AtomicFile(Path path, Path temporary, File file)
+      : path_(std::move(path)), temporary_(std::move(temporary)), file_(std::move(file)) {}
 
   Path path_;
+  Path temporary_;
   File file_;
   bool open_ = true;
 };

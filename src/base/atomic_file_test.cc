@@ -1,5 +1,9 @@
 #include "base/atomic_file.h"
 
+#include <cerrno>
+#include <span>
+
+#include "base/file_calls_test_support.h"
 #include "support/test_support.h"
 
 namespace picchio {
@@ -35,6 +39,75 @@ TEST(AtomicFile, LeftoversOfACrashAreStartedOver) {
   ASSERT_OK(WriteFileAtomically(folder / "a", "new"));
   EXPECT_EQ(ReadAll(folder / "a"), "new");
   EXPECT_THAT(NamesIn(folder.path()), testing::ElementsAre("a"));
+}
+
+// A link under the temporary name leads to somebody else's file, and so may another name of it.
+TEST(AtomicFile, LeftoversThatAreOtherPeoplesFilesAreNotWritten) {
+  TemporaryFolder folder;
+  WriteAll(folder / "theirs", "precious");
+  std::filesystem::create_symlink(folder / "theirs", TemporaryName(folder / "a"));
+  ASSERT_OK(WriteFileAtomically(folder / "a", "new"));
+  EXPECT_EQ(ReadAll(folder / "a"), "new");
+  EXPECT_FALSE(std::filesystem::is_symlink(folder / "a"));
+  std::filesystem::create_hard_link(folder / "theirs", TemporaryName(folder / "a"));
+  ASSERT_OK(WriteFileAtomically(folder / "a", "newer"));
+  EXPECT_EQ(ReadAll(folder / "a"), "newer");
+  EXPECT_EQ(ReadAll(folder / "theirs"), "precious");
+  std::filesystem::create_symlink("nowhere", TemporaryName(folder / "a"));
+  ASSERT_OK(WriteFileAtomically(folder / "a", "newest"));
+  EXPECT_THAT(NamesIn(folder.path()), testing::ElementsAre("a", "theirs"));
+}
+
+// Two that save the same file at once, as two processes would: each writes into a file of its own.
+TEST(AtomicFile, TwoOfOneNameAreBothWhole) {
+  TemporaryFolder folder;
+  const auto put = [](AtomicFile& file, uint64_t offset, std::string_view text) {
+    return file.file().WriteAt(offset, std::as_bytes(std::span(text)));
+  };
+  for (const bool first_is_last : {false, true}) {
+    ASSERT_OK_AND_ASSIGN(AtomicFile first, AtomicFile::Create(folder / "a"));
+    ASSERT_OK(put(first, 0, "one "));
+    ASSERT_OK_AND_ASSIGN(AtomicFile second, AtomicFile::Create(folder / "a"));
+    ASSERT_OK(put(second, 0, "another, longer"));
+    ASSERT_OK(put(first, 4, "whole"));
+    ASSERT_OK((first_is_last ? second : first).Commit());
+    EXPECT_EQ(ReadAll(folder / "a"), first_is_last ? "another, longer" : "one whole");
+    ASSERT_OK((first_is_last ? first : second).Commit());
+    EXPECT_EQ(ReadAll(folder / "a"), first_is_last ? "one whole" : "another, longer");
+  }
+  EXPECT_THAT(NamesIn(folder.path()), testing::ElementsAre("a"));
+}
+
+// What makes it durable, in the only order that does.
+TEST(AtomicFile, SyncsTheFileThenRenamesThenSyncsTheFolder) {
+  TemporaryFolder folder;
+  const TestDisk disk;
+  ASSERT_OK(WriteFileAtomically(folder / "a", "new"));
+  EXPECT_THAT(
+      disk.calls(),
+      testing::ElementsAre("write a.picchio-tmp", "sync a.picchio-tmp", "rename a.picchio-tmp a",
+                           "sync " + folder.path().filename().string() + "/"));
+}
+
+TEST(AtomicFile, AFailingDiskLeavesTheOldFile) {
+  TemporaryFolder folder;
+  WriteAll(folder / "a", "old");
+  using enum DiskFault::Kind;
+  for (const DiskFault& fault : {DiskFault{kWriteError, 1, EIO}, DiskFault{kWriteError, 1, ENOSPC},
+                                 DiskFault{kWriteNothing, 1}, DiskFault{kSyncError, 1, EIO},
+                                 DiskFault{kRenameError, 1, EIO}}) {
+    const TestDisk disk(fault);
+    EXPECT_THAT(WriteFileAtomically(folder / "a", "new"),
+                Fails(Code::kIoError, fault.error == ENOSPC ? "No space" : "Input/output error"));
+    EXPECT_EQ(ReadAll(folder / "a"), "old");
+    EXPECT_THAT(NamesIn(folder.path()), testing::ElementsAre("a"));
+  }
+  for (const DiskFault& fault : {DiskFault{kWriteError, 1, EINTR}, DiskFault{kSyncError, 1, EINTR},
+                                 DiskFault{kSyncError, 2, EINTR}}) {
+    const TestDisk disk(fault);
+    ASSERT_OK(WriteFileAtomically(folder / "a", "new"));
+  }
+  EXPECT_EQ(ReadAll(folder / "a"), "new");
 }
 
 TEST(AtomicFile, FollowsLinksAndRefusesWhatIsNoFile) {

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/file_calls.h"
 #include "base/units.h"
 
 namespace picchio {
@@ -25,6 +25,14 @@ Result<File> NotAFile(const std::string& name, mode_t mode) {
                S_ISDIR(mode) ? "a folder" : "a device or a pipe");
 }
 
+int SyncDescriptor(int descriptor) {
+  int result;
+  do {
+    result = FileCalls::InUse().Sync(descriptor);
+  } while (result != 0 && errno == EINTR);
+  return result;
+}
+
 }  // namespace
 
 std::string PathText(const Path& path) {
@@ -32,13 +40,15 @@ std::string PathText(const Path& path) {
   return {text.begin(), text.end()};
 }
 
-Result<File> File::OpenForRead(const Path& path) {
+// O_NONBLOCK: opening a pipe that nobody uses must not hang. It means nothing for files.
+Result<File> File::Open(const Path& path, int flags, const char* purpose) {
   const std::string name = PathText(path);
-  // O_NONBLOCK: opening a pipe that nobody writes to must not hang. It means nothing for files.
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  const int descriptor = open(path.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0666);
   if (descriptor < 0) {
-    if (errno == ENOENT) return Status(Code::kNotFound, name + " does not exist", ENOENT);
-    return ErrnoError(errno, "cannot open " + name);
+    if (errno == ENOENT && (flags & O_CREAT) == 0) {
+      return Status(Code::kNotFound, name + " does not exist", ENOENT);
+    }
+    return ErrnoError(errno, fmt::format("cannot {} {}", purpose, name));
   }
   File file(descriptor, 0, name);
   struct stat info;
@@ -48,17 +58,17 @@ Result<File> File::OpenForRead(const Path& path) {
   return file;
 }
 
+Result<File> File::OpenForRead(const Path& path) { return Open(path, O_RDONLY, "open"); }
+
 Result<File> File::OpenForWrite(const Path& path) {
-  const std::string name = PathText(path);
-  const int descriptor = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666);
-  if (descriptor < 0) return ErrnoError(errno, "cannot write " + name);
-  File file(descriptor, 0, name);
-  struct stat info;
-  if (fstat(descriptor, &info) != 0) return ErrnoError(errno, "cannot examine " + name);
-  if (!S_ISREG(info.st_mode)) return NotAFile(name, info.st_mode);
-  file.size_ = static_cast<uint64_t>(info.st_size);
-  return file;
+  return Open(path, O_RDWR | O_CREAT | O_NOFOLLOW, "write");
 }
+
+Result<File> File::CreateNew(const Path& path) {
+  return Open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, "write");
+}
+
+Result<File> File::OpenForUpdate(const Path& path) { return Open(path, O_RDWR, "write"); }
 
 File::File(File&& other) noexcept
     : descriptor_(std::exchange(other.descriptor_, -1)),
@@ -99,11 +109,12 @@ Status File::ReadAt(uint64_t offset, std::span<std::byte> out) const {
 
 Status File::WriteAt(uint64_t offset, std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t put = pwrite(descriptor_, bytes.data(), std::min(bytes.size(), kMaxTransferBytes),
-                               static_cast<off_t>(offset));
-    if (put < 0) {
-      if (errno == EINTR) continue;
-      return ErrnoError(errno, fmt::format("cannot write {} at byte {}", name_, offset));
+    const ssize_t put = FileCalls::InUse().Write(
+        descriptor_, bytes.first(std::min(bytes.size(), kMaxTransferBytes)), offset);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) {  // Nothing written and no reason given: trying for ever would not help.
+      return ErrnoError(put < 0 ? errno : EIO,
+                        fmt::format("cannot write {} at byte {}", name_, offset));
     }
     bytes = bytes.subspan(static_cast<size_t>(put));
     offset += static_cast<uint64_t>(put);
@@ -133,7 +144,7 @@ Status File::Reserve(uint64_t bytes) {
 }
 
 Status File::Sync() {
-  if (fsync(descriptor_) != 0) return ErrnoError(errno, "cannot sync " + name_);
+  if (SyncDescriptor(descriptor_) != 0) return ErrnoError(errno, "cannot sync " + name_);
   return Status::Ok();
 }
 
@@ -164,7 +175,7 @@ Result<uint64_t> File::AllocatedBytes() const {
   return static_cast<uint64_t>(info.st_blocks) * 512;
 }
 
-Result<bool> File::TryLock() {
+Result<bool> File::TryLock() const {
   if (flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return true;
   if (errno == EWOULDBLOCK) return false;
   return ErrnoError(errno, "cannot lock " + name_);
@@ -214,6 +225,38 @@ Status MemoryFile::ReadAt(uint64_t offset, std::span<std::byte> out) const {
   return Status::Ok();
 }
 
+Path ParentOf(const Path& path) { return path.has_parent_path() ? path.parent_path() : Path("."); }
+
+Result<Path> FollowLinks(Path path) {
+  constexpr int kMaxLinks = 40;  // As many as the kernel follows.
+  std::error_code error;
+  for (int i = 0; i < kMaxLinks; ++i) {
+    if (!std::filesystem::is_symlink(path, error)) return path;
+    const Path target = std::filesystem::read_symlink(path, error);
+    if (error) break;
+    path = path.parent_path() / target;  // An absolute one stands for itself.
+  }
+  return ErrnoError(error ? error.value() : ELOOP, "cannot follow the link " + PathText(path));
+}
+
+Status MakeFolders(const Path& folder) {
+  Path made;
+  // Level by level, for each new name must reach the disk; ".." and links mean what they mean to
+  // the system. A slash at the end makes an empty last level.
+  for (const Path& level : folder) {
+    const Path above = made.empty() ? Path(".") : made;
+    made /= level;
+    if (level.empty()) continue;
+    std::error_code error;
+    if (std::filesystem::create_directory(made, error)) {
+      PICCHIO_RETURN_IF_ERROR(SyncFolder(above));
+    } else if (error) {
+      return ErrnoError(error.value(), "cannot make the folder " + PathText(made));
+    }
+  }
+  return Status::Ok();
+}
+
 Result<std::string> ReadFileToString(const Path& path, uint64_t max_bytes) {
   PICCHIO_ASSIGN_OR_RETURN(const File file, File::OpenForRead(path));
   if (file.size() > max_bytes) {
@@ -226,20 +269,16 @@ Result<std::string> ReadFileToString(const Path& path, uint64_t max_bytes) {
 }
 
 Status RenameDurably(const Path& from, const Path& to) {
-  std::error_code error;
-  std::filesystem::rename(from, to, error);
-  if (error) {
-    return ErrnoError(error.value(),
-                      fmt::format("cannot rename {} to {}", PathText(from), PathText(to)));
+  if (FileCalls::InUse().Rename(from.c_str(), to.c_str()) != 0) {
+    return ErrnoError(errno, fmt::format("cannot rename {} to {}", PathText(from), PathText(to)));
   }
-  const Path folder = to.parent_path();
-  return SyncFolder(folder.empty() ? Path(".") : folder);
+  return SyncFolder(ParentOf(to));
 }
 
 Status SyncFolder(const Path& folder) {
   const int descriptor = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) return ErrnoError(errno, "cannot open folder " + PathText(folder));
-  const int result = fsync(descriptor);
+  const int result = SyncDescriptor(descriptor);
   const int error = errno;
   close(descriptor);
   // EINVAL: a file system whose folders cannot be synced (some FUSE) has nothing more to offer.
@@ -250,11 +289,11 @@ Status SyncFolder(const Path& folder) {
 }
 
 Result<uint64_t> FreeBytes(const Path& path) {
-  struct statvfs info;
-  if (statvfs(path.c_str(), &info) != 0) {
+  uint64_t bytes = 0;
+  if (FileCalls::InUse().FreeBytes(path.c_str(), bytes) != 0) {
     return ErrnoError(errno, "cannot examine the file system of " + PathText(path));
   }
-  return static_cast<uint64_t>(info.f_bavail) * info.f_frsize;
+  return bytes;
 }
 
 Result<std::string> FileStamp(const Path& path) {

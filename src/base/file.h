@@ -43,7 +43,12 @@ class File final : public RandomAccessFile {
  public:
   static Result<File> OpenForRead(const Path& path);
   // Opens for reading and writing; creates an empty file where there is none, keeps its bytes else.
+  // A link in the last place is refused: see FollowLinks.
   static Result<File> OpenForWrite(const Path& path);
+  // The same for a file that must not be there yet, under any kind of name: EEXIST.
+  static Result<File> CreateNew(const Path& path);
+  // Opens a file that is there, or what a link leads to, for reading and for writing in its place.
+  static Result<File> OpenForUpdate(const Path& path);
 
   File(File&& other) noexcept;
   File& operator=(File&& other) noexcept;
@@ -75,7 +80,7 @@ class File final : public RandomAccessFile {
 
   // Takes the lock that other processes' TryLock of this file respects; false if another holds it.
   // It goes with the file or with the process.
-  Result<bool> TryLock();
+  Result<bool> TryLock() const;
 
   // Whether `path` names this very file still, and not one that was put in its place, or none.
   Result<bool> IsAt(const Path& path) const;
@@ -90,6 +95,8 @@ class File final : public RandomAccessFile {
  private:
   File(int descriptor, uint64_t size, std::string name)
       : descriptor_(descriptor), size_(size), name_(std::move(name)) {}
+
+  static Result<File> Open(const Path& path, int flags, const char* purpose);
 
   int descriptor_ = -1;
   uint64_t size_ = 0;
@@ -131,6 +138,16 @@ class MemoryFile final : public RandomAccessFile {
 
 // `path` as UTF-8, for messages.
 std::string PathText(const Path& path);
+
+// The folder that `path` is in: "." where it names none.
+Path ParentOf(const Path& path);
+
+// What a link leads to, through further ones; it need not be there yet. Any other path as it is.
+Result<Path> FollowLinks(Path path);
+
+// Makes the folder and those above it that are missing, and syncs each folder that has got a new
+// one. A folder that is there already is left as it is.
+Status MakeFolders(const Path& folder);
 
 // The whole of a file of at most `max_bytes`; a larger one is refused before it is read.
 Result<std::string> ReadFileToString(const Path& path, uint64_t max_bytes);

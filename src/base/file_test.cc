@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/aligned_buffer.h"
+#include "base/file_calls_test_support.h"
 #include "support/test_support.h"
 
 namespace picchio {
@@ -65,6 +66,52 @@ TEST(File, RefusesWhatIsNotAFile) {
   // A pipe without a writer must not hang the open.
   ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
   EXPECT_THAT(File::OpenForRead(folder / "pipe"), Fails(Code::kInvalidArgument, "regular file"));
+}
+
+TEST(File, WhatIsWrittenIsNoLinkAndWhatIsUpdatedIsThere) {
+  TemporaryFolder folder;
+  WriteAll(folder / "theirs", "precious");
+  std::filesystem::create_symlink(folder / "theirs", folder / "link");
+  EXPECT_THAT(File::OpenForWrite(folder / "link"), Fails(Code::kIoError, "link"));
+  EXPECT_THAT(File::CreateNew(folder / "link"), Fails(Code::kIoError, "File exists"));
+  EXPECT_THAT(File::CreateNew(folder / "theirs"), Fails(Code::kIoError, "File exists"));
+  EXPECT_THAT(File::OpenForUpdate(folder / "none"), Fails(Code::kNotFound, "none"));
+  EXPECT_FALSE(SomethingExists(folder / "none"));
+  ASSERT_OK_AND_ASSIGN(File file, File::OpenForUpdate(folder / "link"));
+  ASSERT_OK(file.WriteAt(0, Bytes("P")));
+  EXPECT_EQ(ReadAll(folder / "theirs"), "Precious");
+  ASSERT_OK_AND_ASSIGN(const Path target, FollowLinks(folder / "link"));
+  EXPECT_EQ(target, folder / "theirs");
+  std::filesystem::create_symlink("ring", folder / "ring");
+  EXPECT_THAT(FollowLinks(folder / "ring"), Fails(Code::kIoError, "cannot follow the link"));
+}
+
+// A level that is not synced may be gone after a crash, and all below it.
+TEST(MakeFolders, SyncsTheFolderOfEachNewOne) {
+  TemporaryFolder folder;
+  const std::string top = folder.path().filename().string();
+  const TestDisk disk;
+  ASSERT_OK(MakeFolders(folder / "a/b/../c/"));
+  EXPECT_TRUE(std::filesystem::is_directory(folder / "a" / "c"));
+  EXPECT_THAT(disk.calls(), testing::ElementsAre("sync " + top + "/", "sync a/"));
+  ASSERT_OK(MakeFolders(folder / "a/c"));  // Nothing new, nothing to sync.
+  EXPECT_EQ(disk.calls().size(), 2u);
+  WriteAll(folder / "file", "x");
+  EXPECT_THAT(MakeFolders(folder / "file/d"), Fails(Code::kIoError, "cannot make the folder"));
+}
+
+TEST(MakeFolders, TakesNamesFromTheWorkingFolder) {
+  TemporaryFolder folder;
+  const Path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder.path());
+  const TestDisk disk;
+  EXPECT_OK(MakeFolders("x/y"));
+  std::filesystem::current_path(before);
+  EXPECT_TRUE(std::filesystem::is_directory(folder / "x" / "y"));
+  EXPECT_THAT(disk.calls(),
+              testing::ElementsAre("sync " + folder.path().filename().string() + "/", "sync x/"));
+  EXPECT_EQ(ParentOf("x"), Path("."));
+  EXPECT_EQ(ParentOf("x/y"), Path("x"));
 }
 
 TEST(File, SecondLockIsRefusedUntilTheFirstCloses) {

@@ -31,6 +31,27 @@ std::string Quoted(std::string_view text) {
   return out;
 }
 
+std::string QuotedBytes(std::string_view bytes) {
+  std::string out = "\"";
+  while (!bytes.empty()) {
+    const size_t valid = ValidUtf8Prefix(bytes);
+    for (const char c : bytes.substr(0, valid)) {
+      if (IsControl(c)) {
+        fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<unsigned char>(c));
+        continue;
+      }
+      if (c == '"' || c == '\\') out += '\\';
+      out += c;
+    }
+    bytes.remove_prefix(valid);
+    if (bytes.empty()) break;
+    // One byte of what is no UTF-8; what follows it may be.
+    fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<unsigned char>(bytes[0]));
+    bytes.remove_prefix(1);
+  }
+  return out + '"';
+}
+
 std::string JsonString(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {

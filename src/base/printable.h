@@ -11,6 +11,10 @@ namespace picchio {
 // flood it.
 std::string Quoted(std::string_view text);
 
+// All of `bytes` in double quotes: control bytes and those that are no UTF-8 as \xNN, and \ before
+// quotes and backslashes. Distinct bytes give distinct lines, each of them one line.
+std::string QuotedBytes(std::string_view bytes);
+
 // `text` as a string of JSON. It has no control bytes.
 std::string JsonString(std::string_view text);
 

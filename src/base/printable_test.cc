@@ -1,5 +1,6 @@
 #include "base/printable.h"
 
+#include "base/utf8.h"
 #include "support/test_support.h"
 
 namespace picchio {
@@ -14,6 +15,22 @@ TEST(Printable, QuotesAndEscapes) {
   EXPECT_EQ(Quoted(long_name + "\u4e2d"), fmt::format("\"{}\u4e2d\"", long_name));
   long_name += 'x';
   EXPECT_EQ(Quoted(long_name + "\u4e2d"), fmt::format("\"{}...\"", long_name));
+}
+
+// A tokenizer's pieces are any bytes: what stands in a line is UTF-8 whatever they are.
+TEST(Printable, QuotesAnyBytes) {
+  EXPECT_EQ(QuotedBytes("a b\u00e9\u4e2d"), "\"a b\u00e9\u4e2d\"");
+  EXPECT_EQ(QuotedBytes("a\x80z"), R"("a\x80z")");  // A continuation of nothing.
+  EXPECT_EQ(QuotedBytes("\u4e2d\xbf\xbf"), "\"\u4e2d\\xbf\\xbf\"");
+  EXPECT_EQ(QuotedBytes("\xe4\xb8"), R"("\xe4\xb8")");
+  EXPECT_EQ(QuotedBytes("\n\"\\\x7f"), R"("\x0a\"\\\x7f")");
+  for (int first = 0; first < 256; ++first) {
+    for (int second = 0; second < 256; ++second) {
+      const char bytes[] = {'a', static_cast<char>(first), static_cast<char>(second)};
+      const std::string quoted = QuotedBytes({bytes, 3});
+      EXPECT_TRUE(IsValidUtf8(quoted) && !HasControlBytes(quoted)) << first << " " << second;
+    }
+  }
 }
 
 TEST(Printable, WritesJsonStrings) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -59,11 +60,7 @@ void ThreadPool::ParallelFor(size_t n, size_t grain, FunctionRef<void(size_t, si
   next_.store(0, std::memory_order_relaxed);
   // A piece for each that is woken, and one for this thread.
   const size_t helpers = std::min(workers_.size(), (n - 1) / grain);
-  if (helpers == 0) {
-    RunPieces(loop, 0);
-    return;
-  }
-  {
+  if (helpers > 0) {
     const std::lock_guard lock(mutex_);
     loop_ = loop;
     wanted_ = helpers;
@@ -73,13 +70,20 @@ void ThreadPool::ParallelFor(size_t n, size_t grain, FunctionRef<void(size_t, si
   std::unique_lock lock(mutex_);
   wanted_ = 0;  // All pieces are taken: who has not come by now need not.
   done_.wait(lock, [this] { return running_ == 0; });
+  if (thrown_) std::rethrow_exception(std::exchange(thrown_, nullptr));
 }
 
 void ThreadPool::RunPieces(const Loop& loop, int thread_idx) {
-  while (true) {
-    const size_t begin = next_.fetch_add(loop.grain, std::memory_order_relaxed);
-    if (begin >= loop.n) return;
-    (*loop.body)(begin, std::min(begin + loop.grain, loop.n), thread_idx);
+  try {
+    while (true) {
+      const size_t begin = next_.fetch_add(loop.grain, std::memory_order_relaxed);
+      if (begin >= loop.n) return;
+      (*loop.body)(begin, std::min(begin + loop.grain, loop.n), thread_idx);
+    }
+  } catch (...) {  // Out of a thread it would end the process; and the others are still at work.
+    next_.store(loop.n, std::memory_order_relaxed);
+    const std::lock_guard lock(mutex_);
+    if (!thrown_) thrown_ = std::current_exception();
   }
 }
 

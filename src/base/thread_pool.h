@@ -4,6 +4,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <exception>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -32,7 +33,8 @@ class ThreadPool {
 
   // Calls body(begin, end, thread_idx) for pieces of at most `grain` (> 0) that cover [0, n) once,
   // in no order, thread_idx in [0, num_threads); returns when all have returned. What the pieces
-  // wrote is visible to the caller.
+  // wrote is visible to the caller. What a piece throws, which is the library's way of saying that
+  // there is no memory, is thrown to the caller when all that were begun have ended.
   void ParallelFor(size_t n, size_t grain, FunctionRef<void(size_t, size_t, int)> body);
 
  private:
@@ -55,6 +57,7 @@ class ThreadPool {
   size_t wanted_ = 0;   // Workers that may still join the current loop.
   size_t running_ = 0;  // Workers that have, and are still in it.
   bool stop_ = false;
+  std::exception_ptr thrown_;  // By the first piece that did, in the current loop.
 };
 
 // Clears flush-to-zero and denormals-are-zero for the calling thread.

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <limits>
+#include <new>
 #include <numeric>
 #include <thread>
 
@@ -140,6 +141,30 @@ TEST(ThreadPool, EveryThreadComputesWithDenormals) {
 }
 
 TEST(UsableCpus, IsAtLeastOne) { EXPECT_GE(UsableCpus(), 1); }
+
+// On whichever thread: it is the caller's, once everybody has stopped, and the next loop runs.
+TEST(ThreadPool, WhatAPieceThrowsIsThrownToTheCaller) {
+  for (const int threads : {1, 4}) {
+    ThreadPool pool(threads);
+    for (int round = 0; round < 100; ++round) {
+      std::atomic<int> at_work{0};
+      EXPECT_THROW(pool.ParallelFor(1000, 1,
+                                    [&](size_t begin, size_t, int) {
+                                      ++at_work;
+                                      if (begin % 7 == 6) {
+                                        --at_work;
+                                        throw std::bad_alloc();
+                                      }
+                                      --at_work;
+                                    }),
+                   std::bad_alloc);
+      EXPECT_EQ(at_work, 0);
+      std::atomic<size_t> done{0};
+      pool.ParallelFor(50, 3, [&](size_t begin, size_t end, int) { done += end - begin; });
+      EXPECT_EQ(done, 50u);
+    }
+  }
+}
 
 }  // namespace
 }  // namespace picchio
