@@ -1,13 +1,13 @@
 #include "format/expert_record.h"
 
 #include "base/units.h"
+#include "format/int4.h"
+#include "format/mxfp4.h"
 
 namespace picchio {
 namespace {
 
 constexpr uint32_t kMaxSize = 1U << 20;
-constexpr uint64_t kInt4Group = 64;
-constexpr uint64_t kMxfp4Block = 32;
 constexpr uint64_t kPartAlignment = 64;  // Of version 3.
 
 // The bytes of one row of `cols` weights, and of its scales.
@@ -19,7 +19,7 @@ struct RowBytes {
 RowBytes RowBytesOf(PayloadKind kind, uint64_t cols) {
   switch (kind) {
     case PayloadKind::kInt4:
-      return {cols / 2, CeilDiv(cols, kInt4Group) * sizeof(float)};
+      return {cols / 2, Int4GroupsPerRow(cols) * sizeof(float)};
     case PayloadKind::kMxfp4:
       return {cols / 2, cols / kMxfp4Block};
     default:
@@ -43,6 +43,18 @@ Status CheckRow(PayloadKind kind, const char* name, uint32_t cols) {
 }
 
 }  // namespace
+
+std::string_view PayloadKindName(PayloadKind kind) {
+  switch (kind) {
+    case PayloadKind::kInt4:
+      return "INT4";
+    case PayloadKind::kMxfp4:
+      return "MXFP4";
+    case PayloadKind::kBf16:
+      break;
+  }
+  return "BF16";
+}
 
 Result<ExpertRecordLayout> ExpertRecordLayout::Make(PayloadKind kind, RecordVersion version,
                                                     uint32_t hidden_size,

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "base/status.h"
 
@@ -18,6 +19,9 @@ enum class PayloadKind : uint16_t {
   kMxfp4 = 1,  // Blocks of 32 E2M1 values (16 bytes), one E8M0 scale byte each.
   kBf16 = 2,   // Unquantised.
 };
+
+// "INT4", "MXFP4", "BF16": for messages.
+std::string_view PayloadKindName(PayloadKind kind);
 
 // How parts follow each other: packed as in store version 2, or each on a 64-byte boundary as in
 // version 3, which alone may carry F32 biases.

@@ -74,11 +74,6 @@ Status CheckZero(std::span<const std::byte> head, uint64_t from, uint64_t to) {
                from + static_cast<uint64_t>(at - gap.begin()), static_cast<unsigned>(*at));
 }
 
-Status CheckField(const char* name, uint64_t found, uint64_t expected) {
-  if (found == expected) return Status::Ok();
-  return Error(Code::kCorrupt, "{} is {}, expected {}", name, found, expected);
-}
-
 // What a present entry says beside its hashes.
 Status CheckEntry(const EntryFields& found, const FlatEntry& expected,
                   const FlatSuperblock& superblock) {
@@ -89,13 +84,14 @@ Status CheckEntry(const EntryFields& found, const FlatEntry& expected,
     return Error(Code::kUnsupported, "codec {} is unknown; this program reads 0 (none)",
                  found.codec);
   }
-  PICCHIO_RETURN_IF_ERROR(CheckField("kind", found.kind, static_cast<uint16_t>(superblock.kind)));
-  PICCHIO_RETURN_IF_ERROR(CheckField("member", found.member, superblock.member));
-  PICCHIO_RETURN_IF_ERROR(CheckField("the field at byte 22", found.reserved_a, 0));
-  PICCHIO_RETURN_IF_ERROR(CheckField("the field at byte 28", found.reserved_b, 0));
-  PICCHIO_RETURN_IF_ERROR(CheckField("len", found.bytes, expected.bytes));
-  PICCHIO_RETURN_IF_ERROR(CheckField("padded_len", found.padded_bytes, expected.padded_bytes));
-  return CheckField("offset", found.offset, expected.offset);
+  PICCHIO_RETURN_IF_ERROR(
+      CheckFlatField("kind", found.kind, static_cast<uint16_t>(superblock.kind)));
+  PICCHIO_RETURN_IF_ERROR(CheckFlatField("member", found.member, superblock.member));
+  PICCHIO_RETURN_IF_ERROR(CheckFlatField("the field at byte 22", found.reserved_a, 0));
+  PICCHIO_RETURN_IF_ERROR(CheckFlatField("the field at byte 28", found.reserved_b, 0));
+  PICCHIO_RETURN_IF_ERROR(CheckFlatField("len", found.bytes, expected.bytes));
+  PICCHIO_RETURN_IF_ERROR(CheckFlatField("padded_len", found.padded_bytes, expected.padded_bytes));
+  return CheckFlatField("offset", found.offset, expected.offset);
 }
 
 }  // namespace
@@ -176,11 +172,12 @@ Result<FlatIndex> FlatIndex::Parse(std::span<const std::byte> head, std::string_
   // Place has set what follows from the records; the superblock must have said the same.
   const FlatSuperblock& placed = index->superblock_;
   const auto check_placed = [&]() -> Status {
-    PICCHIO_RETURN_IF_ERROR(CheckField("n_entries", superblock.num_entries, placed.num_entries));
     PICCHIO_RETURN_IF_ERROR(
-        CheckField("dense_offset", superblock.dense_offset, placed.dense_offset));
+        CheckFlatField("n_entries", superblock.num_entries, placed.num_entries));
+    PICCHIO_RETURN_IF_ERROR(
+        CheckFlatField("dense_offset", superblock.dense_offset, placed.dense_offset));
     if (superblock.version == RecordVersion::kV2) return Status::Ok();
-    return CheckField("store_bytes", superblock.store_bytes, placed.store_bytes);
+    return CheckFlatField("store_bytes", superblock.store_bytes, placed.store_bytes);
   };
   if (Status status = check_placed(); !status.ok()) return status.WithContext(where);
   index->superblock_.dense_sha256 = superblock.dense_sha256;

@@ -75,7 +75,8 @@ void ExpectFinds(const FlatIndex& index, const TestStore& store, const std::stri
   }
 }
 
-TEST(FlatIndex, ReadsWhatAnIndependentWriterWrote) {
+// Joined by the test's own code from the page, hashed by ours: tests/pack_bytes_test has another's.
+TEST(FlatIndex, ReadsWhatTheTestsWriterWrote) {
   for (const uint32_t block_size : {4096u, 16384u, 1u << 20}) {
     for (TestStore store : {V2Store(), V3Store()}) {
       store.block_size = block_size;

@@ -5,18 +5,6 @@
 namespace picchio {
 namespace {
 
-std::string_view KindName(PayloadKind kind) {
-  switch (kind) {
-    case PayloadKind::kInt4:
-      return "INT4";
-    case PayloadKind::kMxfp4:
-      return "MXFP4";
-    case PayloadKind::kBf16:
-      return "BF16";
-  }
-  return "unknown";
-}
-
 Status CheckSize(const char* name, uint64_t store, uint64_t model) {
   if (store == model) return Status::Ok();
   return Error(Code::kCorrupt, "is the store of another model: {} is {}, the model has {}", name,
@@ -31,7 +19,7 @@ Status CheckShape(const FlatSuperblock& store, const FlatModel& model) {
   PICCHIO_RETURN_IF_ERROR(CheckSize("moe_inter", store.intermediate_size, model.intermediate_size));
   if (store.kind != model.kind) {
     return Error(Code::kCorrupt, "is the store of another quantisation: it holds {}, the model {}",
-                 KindName(store.kind), KindName(model.kind));
+                 PayloadKindName(store.kind), PayloadKindName(model.kind));
   }
   if (store.has_biases && !model.has_biases) {
     return Error(Code::kCorrupt,

@@ -73,12 +73,6 @@ Status CheckVersion3(const FlatSuperblock& superblock) {
   return CheckSet(superblock);
 }
 
-// A field that follows from the others.
-Status CheckDerived(const char* name, uint64_t found, uint64_t expected) {
-  if (found == expected) return Status::Ok();
-  return Error(Code::kCorrupt, "{} is {}, expected {}", name, found, expected);
-}
-
 Status ReadVersion3(const Fields& fields, FlatSuperblock& superblock) {
   const uint32_t kind = fields.U32(96);
   const uint32_t flags = fields.U32(100);
@@ -109,7 +103,7 @@ Status ReadVersion3(const Fields& fields, FlatSuperblock& superblock) {
   superblock.set_id = fields.Bytes<16>(160);
   superblock.dense_sha256.bytes = fields.Bytes<32>(176);
   superblock.weight = fields.U32(208);
-  return CheckDerived("entry_bytes", fields.U32(144), superblock.entry_bytes());
+  return CheckFlatField("entry_bytes", fields.U32(144), superblock.entry_bytes());
 }
 
 Result<FlatSuperblock> ParseFields(std::span<const std::byte> bytes) {
@@ -156,9 +150,10 @@ Result<FlatSuperblock> ParseFields(std::span<const std::byte> bytes) {
                  status.message());
   }
   // The sizes are in their ranges now, so nothing here wraps.
-  PICCHIO_RETURN_IF_ERROR(CheckDerived("index_offset", fields.U64(40), superblock.index_offset()));
-  PICCHIO_RETURN_IF_ERROR(CheckDerived("index_len", fields.U64(48), superblock.index_bytes()));
-  PICCHIO_RETURN_IF_ERROR(CheckDerived("data_offset", fields.U64(56), superblock.data_offset()));
+  PICCHIO_RETURN_IF_ERROR(
+      CheckFlatField("index_offset", fields.U64(40), superblock.index_offset()));
+  PICCHIO_RETURN_IF_ERROR(CheckFlatField("index_len", fields.U64(48), superblock.index_bytes()));
+  PICCHIO_RETURN_IF_ERROR(CheckFlatField("data_offset", fields.U64(56), superblock.data_offset()));
   const size_t end = version == 3 ? kV3End : kV2End;
   const size_t reserved_end = version == 3 ? kCrcOffset : kFlatSuperblockBytes;
   for (size_t at = end; at < reserved_end; ++at) {
@@ -195,6 +190,11 @@ Status CheckFlatSuperblock(const FlatSuperblock& superblock) {
                  superblock.num_entries, superblock.num_layers, superblock.num_experts);
   }
   return superblock.version == RecordVersion::kV3 ? CheckVersion3(superblock) : Status::Ok();
+}
+
+Status CheckFlatField(const char* name, uint64_t found, uint64_t expected) {
+  if (found == expected) return Status::Ok();
+  return Error(Code::kCorrupt, "{} is {}, expected {}", name, found, expected);
 }
 
 std::array<std::byte, kFlatSuperblockBytes> SerializeFlatSuperblock(

@@ -71,6 +71,9 @@ struct FlatSuperblock {
 // Fails with kInvalidArgument where a field is beyond what the format has.
 Status CheckFlatSuperblock(const FlatSuperblock& superblock);
 
+// A field that follows from others: kCorrupt with both values unless it is as expected.
+Status CheckFlatField(const char* name, uint64_t found, uint64_t expected);
+
 // The fields' bytes; the rest of the block is zero. The superblock has passed CheckFlatSuperblock.
 std::array<std::byte, kFlatSuperblockBytes> SerializeFlatSuperblock(
     const FlatSuperblock& superblock);

@@ -4,13 +4,14 @@
 #include <vector>
 
 #include "base/check.h"
+#include "format/f32x4.h"
 #include "format/finite.h"
 
 namespace picchio {
 namespace {
 
-// See format/f32x4.h; the codes are far below 2^22.
-constexpr float kRoundingMagic = 12582912.0F;  // 1.5 * 2^23
+// The codes are far below 2^22.
+using f32x4::kRoundingMagic;
 
 double SumOfSquares(std::span<const float> values) {
   double lanes[4] = {};
