@@ -2,7 +2,6 @@
 
 #include <utf8proc.h>
 
-#include <ctime>
 #include <sstream>
 
 #include "support/test_support.h"
@@ -78,10 +77,8 @@ TEST(Nfc, LongRunsOfMarksAreSorted) {
   for (size_t i = 0; i < kPairs; ++i) text += "\u0301\u0323";
   for (size_t i = 0; i < kPairs; ++i) expected += "\u0323";
   for (size_t i = 0; i < kPairs; ++i) expected += "\u0301";
-  const std::clock_t start = std::clock();
+  // Exchanging neighbours would take 10^10 steps, and the test never end.
   EXPECT_TRUE(ToNfc(text) == expected);
-  // Exchanging neighbours would take minutes.
-  EXPECT_LT(std::clock() - start, 10 * CLOCKS_PER_SEC);
 }
 
 }  // namespace

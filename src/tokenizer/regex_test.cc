@@ -3,7 +3,6 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-#include <ctime>
 #include <vector>
 
 #include "support/test_support.h"
@@ -61,12 +60,11 @@ TEST(Regex, DeepBacktrackingIsInterpreted) {
   EXPECT_EQ(Matches("(?:a|b)+[bc]", text), std::vector<std::string>{text});
 }
 
+// 2^50 ways to divide the letters; the library counts its steps.
 TEST(Regex, EndlessBacktrackingIsStopped) {
   ASSERT_OK_AND_ASSIGN(const Regex regex, Regex::Compile("(?:a+)+[bc]"));
-  const std::clock_t start = std::clock();
   EXPECT_THAT(regex.ForEachMatch("ab " + std::string(50, 'a'), [](size_t, size_t) {}),
               Fails(Code::kUnsupported, "gave up after byte 2 of the text: match limit exceeded"));
-  EXPECT_LT(std::clock() - start, 10 * CLOCKS_PER_SEC);
 }
 
 }  // namespace
