@@ -19,21 +19,25 @@ constexpr auto kPlainInterval = 10s;
 
 }  // namespace
 
-Progress::Progress(std::string label, uint64_t total, std::string unit)
+Progress::Surroundings Progress::Surroundings::OfTheProcess() {
+  return {.terminal = isatty(STDERR_FILENO) == 1, .now = &Clock::now};
+}
+
+Progress::Progress(std::string label, uint64_t total, std::string unit, Surroundings surroundings)
     : label_(std::move(label)),
       total_(total),
       unit_(std::move(unit)),
-      terminal_(isatty(STDERR_FILENO) == 1),
-      start_(Clock::now()),
+      surroundings_(surroundings),
+      start_(surroundings.now()),
       next_draw_ns_(std::chrono::nanoseconds(kQuietStart).count()) {}
 
 Progress::~Progress() {
   const std::lock_guard lock(draw_mutex_);
-  if (drawn_ && terminal_) std::fputs("\r\033[K", stderr);
+  if (drawn_ && surroundings_.terminal) std::fputs("\r\033[K", stderr);
 }
 
 double Progress::seconds() const {
-  return std::chrono::duration<double>(Clock::now() - start_).count();
+  return std::chrono::duration<double>(surroundings_.now() - start_).count();
 }
 
 void Progress::SetDone(uint64_t done) {
@@ -48,13 +52,14 @@ void Progress::SetAside(std::string aside) {
 
 void Progress::Add(uint64_t amount) {
   done_.fetch_add(amount, std::memory_order_relaxed);
-  const Clock::time_point now = Clock::now();
+  const Clock::time_point now = surroundings_.now();
   const int64_t elapsed_ns = std::chrono::nanoseconds(now - start_).count();
   int64_t due = next_draw_ns_.load(std::memory_order_relaxed);
   if (elapsed_ns < due) return;
-  const int64_t next = elapsed_ns + (terminal_ ? std::chrono::nanoseconds(kTerminalInterval)
-                                               : std::chrono::nanoseconds(kPlainInterval))
-                                        .count();
+  const int64_t next =
+      elapsed_ns + (surroundings_.terminal ? std::chrono::nanoseconds(kTerminalInterval)
+                                           : std::chrono::nanoseconds(kPlainInterval))
+                       .count();
   // Whoever moves the deadline draws; the others go on with their work.
   if (next_draw_ns_.compare_exchange_strong(due, next)) Draw(now);
 }
@@ -75,7 +80,7 @@ void Progress::Draw(Clock::time_point now) {
   const std::string tail = fmt::format("{:3.0f} %  {}, {} left{}{}", 100 * share, amounts,
                                        FormatDuration(left), aside_.empty() ? "" : "; ", aside_);
   drawn_ = true;
-  if (!terminal_) {
+  if (!surroundings_.terminal) {
     std::fprintf(stderr, "%s: %s\n", label_.c_str(), tail.c_str());
     return;
   }

@@ -13,8 +13,19 @@ namespace picchio {
 // redrawn a few times a second; elsewhere a plain line appears every ten seconds.
 class Progress {
  public:
+  using Clock = std::chrono::steady_clock;
+
+  // Where it is shown, and by which time; for tests, which have their own.
+  struct Surroundings {
+    bool terminal;
+    Clock::time_point (*now)();
+
+    static Surroundings OfTheProcess();
+  };
+
   // `total` in `unit`: "B" is shown as bytes and bytes/s, any other unit as a count.
-  Progress(std::string label, uint64_t total, std::string unit = "B");
+  Progress(std::string label, uint64_t total, std::string unit = "B",
+           Surroundings surroundings = Surroundings::OfTheProcess());
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -29,14 +40,12 @@ class Progress {
   double seconds() const;
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   void Draw(Clock::time_point now);
 
   const std::string label_;
   const uint64_t total_;
   const std::string unit_;
-  const bool terminal_;
+  const Surroundings surroundings_;
   const Clock::time_point start_;
   std::atomic<uint64_t> done_{0};
   std::atomic<int64_t> next_draw_ns_;  // Since start_.

@@ -7,11 +7,10 @@
 
 namespace picchio {
 
-// Standard error without the lines of progress.h, which a slow machine adds to any command:
-// "packing:
-//  82 %  9 MB of 11 MB, 5 MB/s, 0.4 s left".
+// Standard error without the lines of progress.h, which a slow machine adds to any command, as
+// "packing:  82 %  9 MB of 11 MB, 5 MB/s, 0.4 s left" is one.
 inline std::string WithoutProgress(const std::string& err) {
-  static const std::regex kProgress("[a-z ]+: +[0-9]+ %  .* of .*/s, .* left");
+  static const std::regex kProgress("[a-z ]+: +[0-9]+ %  .* of .*/s, .* left(; .*)?");
   std::istringstream lines(err);
   std::string said;
   for (std::string line; std::getline(lines, line);) {
