@@ -1,6 +1,8 @@
 #include "apps/work_queue.h"
 
 #include <atomic>
+#include <new>
+#include <stdexcept>
 #include <vector>
 
 #include "base/start_thread.h"
@@ -35,6 +37,30 @@ TEST(RunOnThreads, MakesDoWithTheThreadsThereAre) {
     LimitThreadsForTest(-1);
     for (const auto& count : done) EXPECT_EQ(count, 1);
   }
+}
+
+// Whichever thread it is that has no memory, this one among them.
+TEST(RunOnThreads, WhatIsThrownIsAFailure) {
+  for (const int threads : {1, 3}) {
+    std::atomic<int> at_work{0};
+    const auto run = [&](auto thrown) {
+      return RunOnThreads(threads, 100, [&](size_t item, int) -> Status {
+        ++at_work;
+        if (item >= 7) {
+          --at_work;
+          throw thrown;
+        }
+        --at_work;
+        return Status::Ok();
+      });
+    };
+    EXPECT_THAT(run(std::bad_alloc()), Fails(Code::kResourceExhausted, "not enough memory"));
+    EXPECT_THAT(run(std::length_error("vector")), Fails(Code::kResourceExhausted, "vector"));
+    EXPECT_EQ(at_work, 0);  // Nobody works on.
+  }
+  // Every thread at once.
+  EXPECT_THAT(RunOnThreads(4, 4, [](size_t, int) -> Status { throw std::bad_alloc(); }),
+              Fails(Code::kResourceExhausted, "memory"));
 }
 
 TEST(RunOnThreads, ReturnsTheLowestFailureAndStops) {

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <new>
 #include <utility>
 
 #include "apps/standard_output.h"
@@ -123,7 +124,12 @@ int CommandLine::Run(int argc, char** argv) {
     return app_->exit(error) == 0 ? 0 : 2;
   }
   const Command::Chosen& chosen = *root_.chosen_;
-  Status status = chosen.run();
+  Status status;
+  try {
+    status = chosen.run();
+  } catch (const std::bad_alloc&) {  // The library's only way of saying so.
+    status = Status(Code::kResourceExhausted, "there is not enough memory: end other programs");
+  }
   // What could not be written was not done.
   if (status.ok()) status = FlushStandardOutput();
   if (status.ok()) return 0;
