@@ -65,6 +65,15 @@ class ChildProcess {
     if (pid_ > 0) kill(pid_, signal_number);
   }
 
+  // Holds it where it is until a SIGCONT; false where it has ended.
+  bool Stop() const {
+    Signal(SIGSTOP);
+    siginfo_t info{};
+    return pid_ > 0 &&
+           waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WSTOPPED | WNOWAIT) == 0 &&
+           info.si_code == CLD_STOPPED;
+  }
+
   // True where it was still running.
   bool Kill() {
     if (pid_ <= 0) return false;

@@ -1,6 +1,7 @@
 #include "apps/model_folder.h"
 
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,6 +34,20 @@ Status CheckTensor(const ManifestTensor& listed, const TensorDirectory& tensors)
   return Status::Ok();
 }
 
+FlatModel FlatModelOf(const Manifest& manifest, const ModelConfig& config, PayloadKind experts) {
+  FlatModel facts{.hidden_size = config.hidden_size,
+                  .num_experts = config.num_experts,
+                  .experts_per_token = config.experts_per_token,
+                  .intermediate_size = config.moe_intermediate_size,
+                  .moe_layers = {},
+                  .kind = experts,
+                  .has_biases = config.expert_bias,
+                  .id = manifest.model_id(),
+                  .stores = manifest.stores};
+  for (const LayerConfig& layer : config.layers) facts.moe_layers.push_back(layer.moe);
+  return facts;
+}
+
 // All experts of a model are coded alike; any of their tensors tells how.
 Result<PayloadKind> ExpertKind(const Manifest& manifest) {
   constexpr std::string_view kDown = ".mlp.experts.down_proj.0";
@@ -53,12 +68,21 @@ std::string ExpertContainerName(uint32_t layer) {
   return fmt::format("experts-{:05}.safetensors", layer);
 }
 
-bool IsExpertContainer(std::string_view file_name) { return file_name.starts_with("experts-"); }
+bool IsExpertContainer(std::string_view file_name) {
+  constexpr std::string_view kPrefix = "experts-";
+  if (!file_name.starts_with(kPrefix)) return false;
+  // As ExpertContainerName writes the number: five digits, or more where they are needed.
+  uint32_t layer = 0;
+  const char* const end = file_name.data() + file_name.size();
+  const auto parsed = std::from_chars(file_name.data() + kPrefix.size(), end, layer);
+  return parsed.ec == std::errc() && file_name == ExpertContainerName(layer);
+}
 
 Result<Manifest> LoadModelManifest(const Path& folder) {
   std::error_code error;
   if (!std::filesystem::is_directory(folder, error)) {
-    return Error(Code::kNotFound, "{} is not a folder", PathText(folder));
+    return Error(Code::kNotFound, "{} is not a folder{}", PathText(folder),
+                 SomethingExists(folder) ? "" : ": nothing has that name");
   }
   if (SomethingExists(folder / kManifestName)) return LoadManifest(folder);
   if (SomethingExists(folder / kJournalName)) {
@@ -114,6 +138,8 @@ Result<TensorDirectory> OpenTensors(const Path& folder, const Manifest& manifest
   return tensors;
 }
 
+namespace {
+
 // The text of a file that comes along with the model, checked against the manifest; nothing where
 // the manifest does not list it, whatever lies in the folder.
 Result<std::optional<std::string>> ReadCompanion(const Path& folder, const Manifest& manifest,
@@ -132,12 +158,17 @@ Result<std::optional<std::string>> ReadCompanion(const Path& folder, const Manif
   return std::optional<std::string>();
 }
 
+Result<ModelConfig> ReadConfig(const Path& folder, const Manifest& manifest) {
+  PICCHIO_ASSIGN_OR_RETURN(const auto text, ReadCompanion(folder, manifest, "config.json"));
+  if (!text) return Error(Code::kCorrupt, "the manifest lists no config.json");
+  return ModelConfig::Parse(*text, PathText(folder / "config.json"));
+}
+
+}  // namespace
+
 Result<ModelFolder> OpenModelFolder(const Path& folder) {
   PICCHIO_ASSIGN_OR_RETURN(Manifest manifest, LoadModelManifest(folder));
-  PICCHIO_ASSIGN_OR_RETURN(const auto config_text, ReadCompanion(folder, manifest, "config.json"));
-  if (!config_text) return Error(Code::kCorrupt, "the manifest lists no config.json");
-  PICCHIO_ASSIGN_OR_RETURN(ModelConfig config,
-                           ModelConfig::Parse(*config_text, PathText(folder / "config.json")));
+  PICCHIO_ASSIGN_OR_RETURN(ModelConfig config, ReadConfig(folder, manifest));
   PICCHIO_ASSIGN_OR_RETURN(const auto generation_text,
                            ReadCompanion(folder, manifest, "generation_config.json"));
   GenerationConfig generation;
@@ -160,17 +191,13 @@ Result<ModelFolder> OpenModelFolder(const Path& folder) {
 }
 
 FlatModel FlatModelOf(const ModelFolder& model) {
-  FlatModel facts{.hidden_size = model.config.hidden_size,
-                  .num_experts = model.config.num_experts,
-                  .experts_per_token = model.config.experts_per_token,
-                  .intermediate_size = model.config.moe_intermediate_size,
-                  .moe_layers = {},
-                  .kind = model.experts,
-                  .has_biases = model.config.expert_bias,
-                  .id = model.manifest.model_id(),
-                  .stores = model.manifest.stores};
-  for (const LayerConfig& layer : model.config.layers) facts.moe_layers.push_back(layer.moe);
-  return facts;
+  return FlatModelOf(model.manifest, model.config, model.experts);
+}
+
+Result<FlatModel> ReadFlatModel(const Path& folder, const Manifest& manifest) {
+  PICCHIO_ASSIGN_OR_RETURN(const ModelConfig config, ReadConfig(folder, manifest));
+  PICCHIO_ASSIGN_OR_RETURN(const PayloadKind experts, ExpertKind(manifest));
+  return FlatModelOf(manifest, config, experts);
 }
 
 }  // namespace picchio

@@ -33,8 +33,10 @@ struct ModelFolder {
 // has another type, shape or place.
 Result<ModelFolder> OpenModelFolder(const Path& folder);
 
-// What a store is compared with.
+// What a store is compared with. Of a folder that is not opened it reads the config alone, and
+// checks that against the manifest.
 FlatModel FlatModelOf(const ModelFolder& model);
+Result<FlatModel> ReadFlatModel(const Path& folder, const Manifest& manifest);
 
 // Stands in the folder while a conversion into it is not finished.
 inline constexpr std::string_view kJournalName = "conversion.journal";

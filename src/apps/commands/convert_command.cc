@@ -7,7 +7,6 @@
 #include "apps/commands/print_json.h"
 #include "apps/convert/convert.h"
 #include "apps/interrupt.h"
-#include "apps/model_folder.h"
 #include "base/human.h"
 #include "base/json.h"
 #include "base/thread_pool.h"
@@ -86,14 +85,6 @@ Status Run(const ConvertFlags& flags) {
         Code::kCancelled,
         "stopped; the same command goes on from here, and what is done is kept in " + flags.model);
   }
-  if (!report && FileExists(Path(flags.model) / kJournalName)) {
-    const Status& error = report.error();
-    return Status(error.code(),
-                  fmt::format("{} (what is converted so far is kept in {}: remove that folder, or "
-                              "mend the cause and run the command again)",
-                              error.message(), flags.model),
-                  error.native_error());
-  }
   PICCHIO_RETURN_IF_ERROR(report.status());
   PrintReport(flags, *report);
   return Status::Ok();
@@ -104,8 +95,12 @@ Status Run(const ConvertFlags& flags) {
 void AddConvertCommand(Command& commands) {
   auto flags = std::make_shared<ConvertFlags>();
   Command command = commands.Sub("convert", "Convert a Hugging Face checkpoint to a model");
-  command.Option("HF_DIR", flags->checkpoint, "Folder of the checkpoint").Required();
-  command.Option("OUT_DIR", flags->model, "Folder to make the model in").Required();
+  command.Option("HF_DIR", flags->checkpoint, "Folder of the checkpoint")
+      .Required()
+      .Check(NotEmpty());
+  command.Option("OUT_DIR", flags->model, "Folder to make the model in")
+      .Required()
+      .Check(NotEmpty());
   command
       .Option("--experts", flags->experts,
               "How experts are kept: int4, mxfp4 (as published) or bf16 (exact); by default "

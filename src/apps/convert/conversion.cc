@@ -1,6 +1,7 @@
 #include "apps/convert/conversion.h"
 
 #include <algorithm>
+#include <map>
 
 #include "apps/hash_range.h"
 #include "apps/work_queue.h"
@@ -101,8 +102,12 @@ Status Conversion::Publish(Manifest& manifest) {
 }
 
 std::vector<ConversionReport::ClassError> Conversion::errors() const {
+  std::map<TensorClass, QuantError> by_class;
+  for (const ConversionUnit& unit : plan_.units) {
+    if (unit.scales_output_idx) by_class[unit.tensor_class].Add(errors_[unit.output_idx]);
+  }
   std::vector<ConversionReport::ClassError> list;
-  for (const auto& [tensor_class, error] : errors_) list.push_back({tensor_class, error});
+  for (const auto& [tensor_class, error] : by_class) list.push_back({tensor_class, error});
   return list;
 }
 
@@ -193,10 +198,8 @@ Result<bool> Conversion::IsIntact(size_t tensor_idx, std::optional<RecordWriter>
 void Conversion::Keep(const ConversionUnit& unit, const Sha256Digest& output,
                       const Sha256Digest& scales, const QuantError& error) {
   hashes_[unit.output_idx] = output;
-  if (unit.scales_output_idx.has_value()) {
-    hashes_[*unit.scales_output_idx] = scales;
-    errors_[unit.tensor_class].Add(error);
-  }
+  errors_[unit.output_idx] = error;
+  if (unit.scales_output_idx.has_value()) hashes_[*unit.scales_output_idx] = scales;
 }
 
 void Conversion::ForEachRange(

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <atomic>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -38,6 +37,7 @@ class Conversion {
         store_(plan.store),
         journal_(std::move(journal)),
         hashes_(plan.tensors.size()),
+        errors_(plan.tensors.size()),
         done_(plan.groups.size(), false) {}
 
   // Hashes what the journal says is written, and keeps what is as it says.
@@ -51,6 +51,7 @@ class Conversion {
 
   uint64_t resumed_bytes() const { return resumed_bytes_; }
 
+  // Summed in the plan's order: the same figures whoever was faster, and whatever was resumed.
   std::vector<ConversionReport::ClassError> errors() const;
 
  private:
@@ -98,9 +99,9 @@ class Conversion {
   std::mutex mutex_;                // Guards what follows while threads run.
   Journal journal_;
   std::vector<Sha256Digest> hashes_;  // By tensor of the plan.
+  std::vector<QuantError> errors_;    // The same; of a unit's first output.
   std::vector<bool> done_;            // By group of the plan.
   uint64_t resumed_bytes_ = 0;
-  std::map<TensorClass, QuantError> errors_;
 };
 
 }  // namespace picchio

@@ -1,9 +1,11 @@
 #include "apps/convert/convert.h"
 
+#include <chrono>
 #include <filesystem>
 #include <set>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "apps/convert/companions.h"
 #include "apps/convert/conversion.h"
@@ -62,10 +64,8 @@ Status CheckFolders(const Path& checkpoint, const Path& model) {
 // is somebody else's is never written over. It is ours alone as long as the lock is held.
 Result<FolderLock> PrepareModelFolder(const Path& model, const ConversionPlan& plan,
                                       const Companions& companions) {
+  PICCHIO_RETURN_IF_ERROR(MakeFolders(model));
   std::error_code error;
-  const bool made = std::filesystem::create_directories(model, error);
-  if (error) return ErrnoError(error.value(), "cannot make the folder " + PathText(model));
-  if (made && model.has_parent_path()) PICCHIO_RETURN_IF_ERROR(SyncFolder(model.parent_path()));
   Result<FolderLock> lock = FolderLock::Take(model);
   if (!lock && lock.error().code() == Code::kUnavailable) {
     return Error(Code::kUnavailable,
@@ -110,25 +110,21 @@ Status RemoveStale(const Path& model, const ConversionPlan& plan) {
   return Status::Ok();
 }
 
-}  // namespace
+// A conversion's inputs, as they were found.
+struct Source {
+  Path folder;
+  ModelConfig config;
+  TensorDirectory checkpoint;
+  std::string stamps;
+  Companions companions;
+};
 
-Result<ConversionReport> Convert(const Path& checkpoint_folder, const Path& model_folder,
-                                 const ConversionOptions& options, int num_threads,
-                                 const std::atomic<bool>& stop) {
-  const auto start = std::chrono::steady_clock::now();
-  PICCHIO_RETURN_IF_ERROR(CheckFolders(checkpoint_folder, model_folder));
-  PICCHIO_ASSIGN_OR_RETURN(const ModelConfig config, ModelConfig::Load(checkpoint_folder));
-  PICCHIO_ASSIGN_OR_RETURN(const TensorDirectory checkpoint,
-                           TensorDirectory::OpenCheckpoint(checkpoint_folder));
-  PICCHIO_ASSIGN_OR_RETURN(const std::string stamps, StampsOf(checkpoint_folder, checkpoint));
-  PICCHIO_ASSIGN_OR_RETURN(const ConversionPlan plan, PlanConversion(config, checkpoint, options));
-  PICCHIO_ASSIGN_OR_RETURN(Companions companions, ReadCompanions(checkpoint_folder, config));
-  PICCHIO_ASSIGN_OR_RETURN(const FolderLock lock,
-                           PrepareModelFolder(model_folder, plan, companions));
-
-  PICCHIO_ASSIGN_OR_RETURN(Journal journal, Journal::Open(model_folder / kJournalName,
-                                                          Fingerprint(config, checkpoint, stamps,
-                                                                      plan, options.quantizer)));
+// The work itself, into a folder that is ours, with a journal that is this conversion's.
+Result<ConversionReport> ConvertInto(const Path& model_folder, Source& source,
+                                     const ConversionPlan& plan, const ConversionOptions& options,
+                                     Journal journal, int num_threads,
+                                     const std::atomic<bool>& stop) {
+  const TensorDirectory& checkpoint = source.checkpoint;
   PICCHIO_RETURN_IF_ERROR(RemoveStale(model_folder, plan));
   PICCHIO_ASSIGN_OR_RETURN(OutputFiles outputs, OutputFiles::Open(model_folder, plan));
   Conversion conversion(checkpoint, plan, options, std::move(outputs), std::move(journal));
@@ -136,20 +132,20 @@ Result<ConversionReport> Convert(const Path& checkpoint_folder, const Path& mode
   PICCHIO_RETURN_IF_ERROR(conversion.RunUnits(num_threads, stop));
 
   // A download that goes on, or a file put in another's place, would leave a mixture.
-  PICCHIO_ASSIGN_OR_RETURN(const std::string stamps_now, StampsOf(checkpoint_folder, checkpoint));
-  if (stamps_now != stamps) {
+  PICCHIO_ASSIGN_OR_RETURN(const std::string stamps_now, StampsOf(source.folder, checkpoint));
+  if (stamps_now != source.stamps) {
     std::error_code ignored;
     std::filesystem::remove(model_folder / kJournalName, ignored);
     return Error(
         Code::kCorrupt,
         "the checkpoint in {} changed while it was converted: wait until it is whole, remove "
         "{} and convert again",
-        PathText(checkpoint_folder), PathText(model_folder));
+        PathText(source.folder), PathText(model_folder));
   }
 
   Manifest manifest;
-  manifest.architecture = ArchitectureName(config.architecture);
-  for (const Companion& companion : companions.files) {
+  manifest.architecture = ArchitectureName(source.config.architecture);
+  for (const Companion& companion : source.companions.files) {
     PICCHIO_RETURN_IF_ERROR(WriteFileAtomically(model_folder / companion.name, companion.bytes));
     manifest.files.push_back({companion.name, companion.bytes.size(), Sha256Of(companion.bytes)});
   }
@@ -159,14 +155,51 @@ Result<ConversionReport> Convert(const Path& checkpoint_folder, const Path& mode
   std::error_code ignored;
   std::filesystem::remove(model_folder / kJournalName, ignored);
 
-  return ConversionReport{
-      .model_id = manifest.model_id().Hex(),
-      .source_bytes = plan.source_bytes,
-      .output_bytes = plan.output_bytes,
-      .resumed_bytes = conversion.resumed_bytes(),
-      .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
-      .errors = conversion.errors(),
-      .notes = std::move(companions.notes)};
+  return ConversionReport{.model_id = manifest.model_id().Hex(),
+                          .source_bytes = plan.source_bytes,
+                          .output_bytes = plan.output_bytes,
+                          .resumed_bytes = conversion.resumed_bytes(),
+                          .errors = conversion.errors(),
+                          .notes = std::move(source.companions.notes)};
+}
+
+}  // namespace
+
+Result<ConversionReport> Convert(const Path& checkpoint_folder, const Path& model_folder,
+                                 const ConversionOptions& options, int num_threads,
+                                 const std::atomic<bool>& stop) {
+  const auto start = std::chrono::steady_clock::now();
+  PICCHIO_RETURN_IF_ERROR(CheckFolders(checkpoint_folder, model_folder));
+  PICCHIO_ASSIGN_OR_RETURN(ModelConfig config, ModelConfig::Load(checkpoint_folder));
+  PICCHIO_ASSIGN_OR_RETURN(TensorDirectory checkpoint,
+                           TensorDirectory::OpenCheckpoint(checkpoint_folder));
+  PICCHIO_ASSIGN_OR_RETURN(std::string stamps, StampsOf(checkpoint_folder, checkpoint));
+  PICCHIO_ASSIGN_OR_RETURN(Companions companions, ReadCompanions(checkpoint_folder, config));
+  Source source{checkpoint_folder, std::move(config), std::move(checkpoint), std::move(stamps),
+                std::move(companions)};
+  PICCHIO_ASSIGN_OR_RETURN(const ConversionPlan plan,
+                           PlanConversion(source.config, source.checkpoint, options));
+  PICCHIO_ASSIGN_OR_RETURN(const FolderLock lock,
+                           PrepareModelFolder(model_folder, plan, source.companions));
+  PICCHIO_ASSIGN_OR_RETURN(
+      Journal journal, Journal::Open(model_folder / kJournalName,
+                                     Fingerprint(source.config, source.checkpoint, source.stamps,
+                                                 plan, options.quantizer)));
+  Result<ConversionReport> report =
+      ConvertInto(model_folder, source, plan, options, std::move(journal), num_threads, stop);
+  if (report) {
+    report->seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return report;
+  }
+  // Only of a folder that is known to be this conversion's may anybody be told to remove it.
+  const Status& error = report.error();
+  if (error.code() == Code::kCancelled || !FileExists(model_folder / kJournalName)) return error;
+  return Status(error.code(),
+                fmt::format("{} (what is converted so far is kept in {}: mend the cause and run "
+                            "the command again, or remove that folder)",
+                            error.message(), PathText(model_folder)),
+                error.native_error());
 }
 
 }  // namespace picchio

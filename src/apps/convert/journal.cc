@@ -40,7 +40,7 @@ Result<Journal> Journal::Open(const Path& path, std::string_view fingerprint) {
   if (!locked) {
     return Error(Code::kUnavailable,
                  "another conversion is writing to {}: wait for it, or choose another folder",
-                 PathText(path.parent_path()));
+                 PathText(ParentOf(path)));
   }
   // Only now that it is ours do its bytes stand still.
   PICCHIO_ASSIGN_OR_RETURN(const uint64_t bytes, file.CurrentSize());

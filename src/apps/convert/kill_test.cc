@@ -151,6 +151,8 @@ TEST_F(ConvertedByAProcess, SurvivesACrashBetweenTwoRenames) {
   {
     Child child(Checkpoint(), out_);
     ExpectRefusal(child, "manifest.json.picchio-tmp");
+    // Its own journal, and so its own folder.
+    EXPECT_THAT(child.err(), testing::HasSubstr("or remove that folder"));
   }
   std::filesystem::remove_all(out_ / "manifest.json.picchio-tmp");
   ASSERT_TRUE(FileExists(out_ / "conversion.journal"));
@@ -172,6 +174,31 @@ TEST_F(ConvertedByAProcess, SurvivesACrashBetweenTwoRenames) {
   ASSERT_GT(left, 0);
   const Json report = Finish();
   EXPECT_EQ(report["resumed_bytes"], report["source_bytes"]);
+}
+
+// What another conversion has in the folder is nobody's to be told to remove.
+TEST_F(ConvertedByAProcess, TheSecondOneWaitsAndRemovesNothing) {
+  for (int attempt = 0; attempt < 50; ++attempt) {
+    Child first(Checkpoint(), out_);
+    while (first.running() && !FileExists(out_ / "conversion.journal")) {
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    if (!first.Stop() || !FileExists(out_ / "conversion.journal")) {  // It was faster.
+      first.Signal(SIGCONT);
+      ASSERT_EQ(first.Wait(), 0) << first.err();
+      std::filesystem::remove_all(out_);
+      continue;
+    }
+    Child second(Checkpoint(), out_);
+    EXPECT_EQ(second.Wait(), 1);
+    EXPECT_THAT(second.err(), testing::HasSubstr("another conversion is writing"));
+    EXPECT_THAT(second.err(), testing::Not(testing::HasSubstr("remove")));
+    first.Signal(SIGCONT);
+    EXPECT_EQ(first.Wait(), 0) << first.err();
+    EXPECT_TRUE(Contents(out_) == *whole_);
+    return;
+  }
+  FAIL() << "the first one was always done";
 }
 
 // A limit on the size of files refuses writes as a full disk does, wherever it strikes.

@@ -71,8 +71,7 @@ Result<UnitResult> UnitRunner::Run(const ConversionUnit& unit, const WriteOutput
       if (stop.load(std::memory_order_relaxed)) return Status(Code::kCancelled, "stopped");
       const uint64_t num_rows = std::min(rows_per_block, rows.num_rows - row);
       out_.resize(num_rows * row_bytes);
-      Status coded = CodeBlock(unit, rows, row, num_rows, output_row, result.error);
-      if (!coded.ok()) return coded.WithContext("tensor " + Quoted(rows.tensor->name));
+      PICCHIO_RETURN_IF_ERROR(CodeBlock(unit, rows, row, num_rows, output_row, result.error));
       hash.Update(out_);
       PICCHIO_RETURN_IF_ERROR(write(unit.output_idx, output_row * row_bytes, out_));
       output_row += num_rows;
@@ -90,13 +89,26 @@ Result<UnitResult> UnitRunner::Run(const ConversionUnit& unit, const WriteOutput
 
 Status UnitRunner::CodeBlock(const ConversionUnit& unit, const SourceRows& rows, uint64_t row,
                              uint64_t num_rows, uint64_t output_row, QuantError& error) {
+  PICCHIO_RETURN_IF_ERROR(
+      ReadRows(*rows.tensor, rows.first_row + row, num_rows, SourceRowBytes(unit), in_));
+  if (FromMxfp4(unit)) {
+    PICCHIO_RETURN_IF_ERROR(ReadRows(*rows.scales, rows.first_row + row, num_rows,
+                                     unit.cols / kMxfp4Block, in_scales_));
+    // A wrong scale is that tensor's fault, not the blocks'.
+    const Status valid = CheckMxfp4Scales(in_scales_, unit.cols, rows.first_row + row);
+    if (!valid.ok()) return valid.WithContext("tensor " + Quoted(rows.scales->name));
+  }
+  return CodeRead(unit, rows, row, num_rows, output_row, error)
+      .WithContext("tensor " + Quoted(rows.tensor->name));
+}
+
+Status UnitRunner::CodeRead(const ConversionUnit& unit, const SourceRows& rows, uint64_t row,
+                            uint64_t num_rows, uint64_t output_row, QuantError& error) {
   const uint64_t first = rows.first_row + row;
   const uint64_t cols = unit.cols;
-  PICCHIO_RETURN_IF_ERROR(ReadRows(*rows.tensor, first, num_rows, SourceRowBytes(unit), in_));
   Dtype dtype = rows.tensor->dtype;
   std::span<const std::byte> weights = in_;
   if (FromMxfp4(unit)) {
-    PICCHIO_RETURN_IF_ERROR(ReadRows(*rows.scales, first, num_rows, cols / 32, in_scales_));
     if (unit.coding == Coding::kMxfp4ToBf16) {
       return DecodeMxfp4(in_, in_scales_, cols, first, As<uint16_t>(out_));
     }

@@ -40,6 +40,9 @@ class UnitRunner {
   // One block of rows of a source, coded into out_ (and the scales after those of earlier blocks).
   Status CodeBlock(const ConversionUnit& unit, const SourceRows& rows, uint64_t row,
                    uint64_t num_rows, uint64_t output_row, QuantError& error);
+  // The same of what is in in_, and in_scales_ whose scales are valid.
+  Status CodeRead(const ConversionUnit& unit, const SourceRows& rows, uint64_t row,
+                  uint64_t num_rows, uint64_t output_row, QuantError& error);
   Status ReadRows(const TensorEntry& tensor, uint64_t first_row, uint64_t num_rows,
                   uint64_t row_bytes, std::vector<std::byte>& into);
 
