@@ -3,6 +3,7 @@
 #include <string>
 
 #include "apps/commands/command.h"
+#include "apps/commands/flag_checks.h"
 #include "apps/commands/print_json.h"
 #include "apps/diff/diff.h"
 #include "apps/interrupt.h"
@@ -51,8 +52,8 @@ Status Run(const DiffFlags& flags) {
 void AddDiffCommand(Command& commands) {
   auto flags = std::make_shared<DiffFlags>();
   Command command = commands.Sub("diff", "Compare a store with the model that it was packed from");
-  command.Option("STORE", flags->store, "The store").Required();
-  command.Option("MODEL", flags->model, "Folder of the model").Required();
+  command.Option("STORE", flags->store, "The store").Required().Check(NotEmpty());
+  command.Option("MODEL", flags->model, "Folder of the model").Required().Check(NotEmpty());
   command.Option("-t,--threads", flags->threads, "Threads (default: all CPUs)")
       .Check(WholeNumberFrom(1, 256));
   command.Switch("--json", flags->json, "Report as JSON");

@@ -84,9 +84,13 @@ void AddPackCommand(Command& commands) {
   auto flags = std::make_shared<PackFlags>();
   Command command = commands.Sub(
       "pack", "Write a model's experts from its safetensors files into an aligned store");
-  command.Option("MODEL,-m,--model", flags->model, "Folder of the model").Required();
-  command.Option("-o,--output", flags->output,
-                 "The store (default: experts.picchioflat in the model's folder)");
+  command.Option("MODEL,-m,--model", flags->model, "Folder of the model")
+      .Required()
+      .Check(NotEmpty());
+  command
+      .Option("-o,--output", flags->output,
+              "The store (default: experts.picchioflat in the model's folder)")
+      .Check(NotEmpty());
   command
       .Option("--layers", flags->layers,
               "Only the experts of the first N layers: a partial store, for tests")

@@ -48,8 +48,8 @@ Status Repair(const Path& store, const Path& model, int threads) {
 
 Status RunStore(const VerifyFlags& flags, int threads) {
   const Path store = flags.path;
-  const Path beside = store.has_parent_path() ? store.parent_path() : Path(".");
-  const Path model = flags.model.empty() ? beside : Path(flags.model);
+  const bool named = !flags.model.empty();
+  const Path model = named ? Path(flags.model) : ParentOf(store);
   if (flags.repair) {
     if (Status status = Repair(store, model, threads); !status.ok()) return Report(flags, status);
   }
@@ -59,20 +59,32 @@ Status RunStore(const VerifyFlags& flags, int threads) {
     fault = Status(fault.code(),
                    fault.message() + "; " + StoreRemedy(store, model, checked.has_value()));
   }
+  Result<bool> of_model = false;
+  if (fault.ok() && (named || SomethingExists(model / kManifestName))) {
+    of_model = IsStoreOfModel(checked->index, model, PathText(store));
+    if (!of_model) {
+      fault = of_model.error();
+    } else if (named && !*of_model) {
+      fault = Error(Code::kCorrupt, "{} is whole, and not a store of the model in {}",
+                    PathText(store), PathText(model));
+    }
+  }
   if (!fault.ok()) return Report(flags, fault);
   const FlatSuperblock& superblock = checked->index.superblock();
   const double rate = Rate(checked->bytes, checked->seconds);
   if (flags.json) {
     PrintJson({{"whole", true},
                {"records", superblock.num_entries},
+               {"of_model", *of_model},
                {"bytes", checked->bytes},
                {"index_sha256", superblock.index_sha256.Hex()},
                {"seconds", checked->seconds},
                {"gb_per_s", rate}});
     return Status::Ok();
   }
-  std::printf("whole: %u experts, %s in %s (%.2f GB/s)\n", superblock.num_entries,
-              FormatBytes(checked->bytes).c_str(), FormatDuration(checked->seconds).c_str(), rate);
+  std::printf("whole: %u experts, %s in %s (%.2f GB/s)%s\n", superblock.num_entries,
+              FormatBytes(checked->bytes).c_str(), FormatDuration(checked->seconds).c_str(), rate,
+              *of_model ? ", as its model says" : "");
   return Status::Ok();
 }
 
@@ -89,7 +101,9 @@ Status RepairStores(const VerifyFlags& flags, int threads) {
 
 Status Run(const VerifyFlags& flags) {
   const int threads = flags.threads > 0 ? flags.threads : UsableCpus();
-  if (FileExists(flags.path)) return RunStore(flags, threads);
+  std::error_code ignored;
+  const bool folder = std::filesystem::is_directory(flags.path, ignored);
+  if (!folder && SomethingExists(flags.path)) return RunStore(flags, threads);
   if (!flags.model.empty()) {
     return Error(Code::kInvalidArgument, "--model goes with a store, and {} is not a file",
                  flags.path);
@@ -141,11 +155,13 @@ Status Run(const VerifyFlags& flags) {
 void AddVerifyCommand(Command& commands) {
   auto flags = std::make_shared<VerifyFlags>();
   Command command = commands.Sub("verify", "Prove that a model is whole, to the last bit");
-  command.Option("MODEL", flags->path, "Folder of the model, or a store").Required();
+  command.Option("MODEL", flags->path, "Folder of the model, or a store")
+      .Required()
+      .Check(NotEmpty());
   command.Switch("--repair", flags->repair,
                  "First rewrite damaged records of the store from the model's safetensors files");
-  command.Option("--model", flags->model,
-                 "With --repair of a store: the model (default: the folder it is in)");
+  command.Option("--model", flags->model, "Of a store: its model (default: the folder it is in)")
+      .Check(NotEmpty());
   command.Option("-t,--threads", flags->threads, "Threads (default: all CPUs)")
       .Check(WholeNumberFrom(1, 256));
   command.Switch("--json", flags->json, "Report as JSON");

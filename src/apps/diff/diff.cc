@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "apps/model_folder.h"
+#include "apps/pack/for_each_run.h"
 #include "apps/pack/model_records.h"
 #include "apps/pack/record_check.h"
 #include "apps/progress.h"
-#include "apps/work_queue.h"
 #include "base/aligned_buffer.h"
 
 namespace picchio {
@@ -23,43 +23,39 @@ Result<DiffReport> DiffStore(const Path& store, const Path& model_folder, int nu
       CheckFlatModel(index, FlatModelOf(model), /*trust_unlisted=*/true, file.name()));
   PICCHIO_ASSIGN_OR_RETURN(const ModelRecords of_model, ModelRecords::Open(model, index.layout()));
 
-  const std::vector<RecordPlace> records = RecordsOf(index);
+  const uint64_t num_records = index.superblock().num_entries;
   const uint64_t padded = index.padded_record_bytes();
-  struct Buffers {
-    AlignedBuffer stored;
-    AlignedBuffer expected;
-  };
-  std::vector<Buffers> buffers(static_cast<size_t>(num_threads));
-  for (Buffers& pair : buffers) {
-    PICCHIO_ASSIGN_OR_RETURN(pair.stored, AlignedBuffer::Allocate(padded, kMinFlatBlock));
-    PICCHIO_ASSIGN_OR_RETURN(pair.expected, AlignedBuffer::Allocate(padded, kMinFlatBlock));
-    std::ranges::fill(pair.expected.bytes(), std::byte{0});  // The padding stays so.
-  }
-  Progress progress("comparing", records.size() * padded);
-  const Status status = RunOnThreads(num_threads, records.size(), [&](size_t n, int thread) {
-    if (stop.load(std::memory_order_relaxed)) return Status(Code::kCancelled, "stopped");
-    const RecordPlace place = records[n];
-    if (const size_t ahead = n + 2 * static_cast<size_t>(num_threads); ahead < records.size()) {
-      const RecordPlace& next = records[ahead];
-      file.WillNeed(index.Find(next.layer, next.expert)->offset, padded);
-      of_model.WillNeed(next);
+  std::vector<AlignedBuffer> expected(static_cast<size_t>(num_threads));  // A record a thread.
+  Progress progress("comparing", num_records * padded);
+  const auto compare = [&](const RunInHand& run) -> Status {
+    for (const RecordPlace& place : run.ahead) {
+      file.WillNeed(index.Find(place.layer, place.expert)->offset, padded);
+      of_model.WillNeed(place);
     }
-    auto& [stored, expected] = buffers[static_cast<size_t>(thread)];
-    PICCHIO_RETURN_IF_ERROR(
-        file.ReadAt(index.Find(place.layer, place.expert)->offset, stored.bytes()));
-    progress.Add(padded);
-    PICCHIO_RETURN_IF_ERROR(of_model.Read(place, expected.bytes()));
-    return of_model.Compare(index, place, stored.bytes(), expected.bytes());
-  });
+    AlignedBuffer& of_worker = expected[run.worker];
+    if (of_worker.bytes().empty()) {
+      PICCHIO_ASSIGN_OR_RETURN(of_worker, AlignedBuffer::Allocate(padded, kMinFlatBlock));
+      std::ranges::fill(of_worker.bytes(), std::byte{0});  // The padding stays so.
+    }
+    PICCHIO_RETURN_IF_ERROR(file.ReadAt(run.offset, run.buffer));
+    for (size_t i = 0; i < run.places.size(); ++i) {
+      PICCHIO_RETURN_IF_ERROR(of_model.Read(run.places[i], of_worker.bytes()));
+      PICCHIO_RETURN_IF_ERROR(
+          of_model.Compare(index, run.places[i], run.record(i), of_worker.bytes()));
+    }
+    progress.Add(run.buffer.size());
+    return Status::Ok();
+  };
+  const Status status = ForEachRun(index, num_threads, stop, compare);
   if (status.code() == Code::kCorrupt) {
     return status.WithContext(
         fmt::format("{} differs from {}", file.name(), PathText(model_folder)));
   }
   PICCHIO_RETURN_IF_ERROR(status);
   return DiffReport{
-      .num_records = records.size(),
+      .num_records = num_records,
       .num_all_records = uint64_t{model.config.num_moe_layers()} * model.config.num_experts,
-      .bytes = records.size() * padded,
+      .bytes = num_records * padded,
       .by_hash = of_model.by_hash(),
       .seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()};
 }

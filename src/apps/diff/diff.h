@@ -14,7 +14,7 @@ struct DiffReport {
   uint64_t num_all_records = 0;  // That the model has.
   uint64_t bytes = 0;            // Of the store's records.
   // The model has its experts in a store alone: compared were the SHA-256 of each tensor, as the
-  // manifest lists them, and not the bytes.
+  // manifest lists them, and not the bytes. Biases and padding are compared byte for byte always.
   bool by_hash = false;
   double seconds = 0;
 };

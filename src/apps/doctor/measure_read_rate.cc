@@ -147,7 +147,7 @@ Result<MeasuredReadRate> MeasureStorageReadRate(const Path& path, const ReadRate
   if (const auto file = LargeFileAt(path)) return Measure(*file, PathText(*file), options);
   std::error_code error;
   const bool is_folder = std::filesystem::is_directory(path, error);
-  const Path folder = is_folder ? path : path.has_parent_path() ? path.parent_path() : Path(".");
+  const Path folder = is_folder ? path : ParentOf(path);
   PICCHIO_ASSIGN_OR_RETURN(const uint64_t free, FreeBytes(folder));
   const uint64_t bytes = std::min(options.temporary_bytes, free / 4) / 1_MiB * 1_MiB;
   if (bytes < kLargeBytes) {

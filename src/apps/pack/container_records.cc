@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/printable.h"
+#include "format/mxfp4.h"
 
 namespace picchio {
 namespace {
@@ -25,16 +26,16 @@ Result<const TensorEntry*> FindTensor(const TensorDirectory& directory,
 
 Result<ContainerRecords> ContainerRecords::Open(const TensorDirectory& directory,
                                                 const ExpertRecordLayout& layout,
-                                                const ModelConfig& config) {
+                                                const ModelConfig& config, Parts parts) {
   ContainerRecords records(directory, layout, config.num_experts);
   for (uint32_t layer = 0; layer < config.num_hidden_layers; ++layer) {
     records.first_piece_.push_back(records.pieces_.size());
-    if (config.layers[layer].moe) PICCHIO_RETURN_IF_ERROR(records.AddLayer(layer));
+    if (config.layers[layer].moe) PICCHIO_RETURN_IF_ERROR(records.AddLayer(layer, parts));
   }
   return records;
 }
 
-Status ContainerRecords::AddLayer(uint32_t layer) {
+Status ContainerRecords::AddLayer(uint32_t layer, Parts parts) {
   const auto layer_idx = static_cast<int>(layer);
   std::vector<Piece> biases;
   for (const ExpertTensor& expected :
@@ -49,8 +50,19 @@ Status ContainerRecords::AddLayer(uint32_t layer) {
     const size_t first = pieces_.size();
     for (const ExpertTensor& expected :
          ExpertTensors(layout_, layer_idx, static_cast<int>(expert))) {
+      if (parts == Parts::kBiases) break;
       PICCHIO_ASSIGN_OR_RETURN(const TensorEntry* found, FindTensor(*directory_, expected, false));
-      pieces_.push_back({.tensor = found, .tensor_bytes = found->bytes, .part = expected.part});
+      Piece& piece = pieces_.emplace_back();
+      piece.tensor = found;
+      piece.tensor_bytes = found->bytes;
+      piece.part = expected.part;
+      if (layout_.kind == PayloadKind::kMxfp4 && expected.part.bytes > 0) {
+        if (expected.part.offset == layout_.gate_up_scales.offset) {
+          piece.mxfp4_scales_cols = layout_.hidden_size;
+        } else if (expected.part.offset == layout_.down_scales.offset) {
+          piece.mxfp4_scales_cols = layout_.intermediate_size;
+        }
+      }
     }
     for (Piece bias : biases) {
       bias.tensor_offset = expert * bias.tensor_bytes;
@@ -76,14 +88,18 @@ Status ContainerRecords::Read(uint32_t layer, uint32_t expert, std::span<std::by
     const auto into = record.subspan(piece.part.offset, piece.part.bytes);
     if (!piece.widen) {
       PICCHIO_RETURN_IF_ERROR(directory_->ReadAt(*piece.tensor, piece.tensor_offset, into));
+      if (const uint64_t cols = piece.mxfp4_scales_cols; cols > 0) {
+        const Status valid = CheckMxfp4Scales(into, cols, 0);
+        if (!valid.ok()) return valid.WithContext("tensor " + Quoted(piece.tensor->name));
+      }
       continue;
     }
-
     std::vector<std::byte> narrow(piece.tensor_bytes);
     PICCHIO_RETURN_IF_ERROR(directory_->ReadAt(*piece.tensor, piece.tensor_offset, narrow));
     WidenToF32(Dtype::kBf16, narrow,
                {reinterpret_cast<float*>(into.data()), into.size() / sizeof(float)});
   }
+  std::memset(record.data() + end, 0, record.size() - end);
   return Status::Ok();
 }
 

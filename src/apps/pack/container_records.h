@@ -25,14 +25,18 @@ namespace picchio {
 class ContainerRecords {
  public:
   // Fails with kNotFound where a tensor of an expert is missing and with kCorrupt where one has
-  // another type or shape than the layout asks for, by name.
+  // another type or shape than the layout asks for, by name. With kBiases the directory need not
+  // have the experts' own tensors, and their bytes in a record are zero.
+  enum class Parts { kAll, kBiases };
   static Result<ContainerRecords> Open(const TensorDirectory& directory,
-                                       const ExpertRecordLayout& layout, const ModelConfig& config);
+                                       const ExpertRecordLayout& layout, const ModelConfig& config,
+                                       Parts parts = Parts::kAll);
 
   const ExpertRecordLayout& layout() const { return layout_; }
 
   // Fills `record`, layout().record_bytes bytes at a multiple of 64, all of it: what lies between
-  // its parts is zero. `layer` has experts.
+  // its parts is zero. `layer` has experts. Fails with kCorrupt where an E8M0 scale is 255, by
+  // name.
   Status Read(uint32_t layer, uint32_t expert, std::span<std::byte> record) const;
 
   // Hints about a record's bytes; best effort.
@@ -50,14 +54,15 @@ class ContainerRecords {
     uint64_t tensor_offset = 0;
     uint64_t tensor_bytes = 0;
     RecordPart part{};
-    bool widen = false;  // BF16 in the tensor, F32 in the record.
+    bool widen = false;              // BF16 in the tensor, F32 in the record.
+    uint64_t mxfp4_scales_cols = 0;  // Of E8M0 scales, which must be valid: elements of a row.
   };
 
   ContainerRecords(const TensorDirectory& directory, const ExpertRecordLayout& layout,
                    uint32_t num_experts)
       : directory_(&directory), layout_(layout), num_experts_(num_experts) {}
 
-  Status AddLayer(uint32_t layer);
+  Status AddLayer(uint32_t layer, Parts parts);
   std::span<const Piece> PiecesOf(uint32_t layer, uint32_t expert) const;
 
   const TensorDirectory* directory_;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <utility>
 
 #include "apps/model_folder.h"
 #include "apps/pack/container_records.h"
@@ -15,7 +16,8 @@
 namespace picchio {
 
 // The bytes of its safetensors files or, where its experts are in a store alone, its manifest's
-// hashes. Borrows the model. Const functions may be called from any thread.
+// hashes: of the experts' tensors, for the biases are in safetensors always, and all else is zero.
+// Borrows the model. Const functions may be called from any thread.
 class ModelRecords {
  public:
   // Fails as ContainerRecords::Open does.
@@ -25,7 +27,7 @@ class ModelRecords {
 
   void WillNeed(RecordPlace place) const;  // A hint.
 
-  // Reads what the record must be to the front of `expected`, whose rest is left as it is; nothing
+  // Reads what the record must be to the front of `expected`, whose rest is left as it is; zeros
   // where hashes tell.
   Status Read(RecordPlace place, std::span<std::byte> expected) const;
 
@@ -35,8 +37,10 @@ class ModelRecords {
                  std::span<const std::byte> expected) const;
 
  private:
-  std::optional<ContainerRecords> container_;  // Either this
-  std::optional<TensorHashes> hashes_;         // or these.
+  explicit ModelRecords(ContainerRecords container) : container_(std::move(container)) {}
+
+  ContainerRecords container_;
+  std::optional<TensorHashes> hashes_;  // Then the container has the biases alone.
 };
 
 }  // namespace picchio

@@ -8,6 +8,7 @@
 #include "apps/pack/container_records.h"
 #include "apps/pack/record_check.h"
 #include "apps/pack/record_runs.h"
+#include "apps/pack/store_file.h"
 #include "apps/pack/store_listing.h"
 #include "apps/progress.h"
 
@@ -17,15 +18,14 @@ namespace {
 // The store's name in the model's folder, or empty where it lies elsewhere.
 std::string NameInFolder(const Path& folder, const Path& store) {
   std::error_code error;
-  const Path parent = store.has_parent_path() ? store.parent_path() : Path(".");
-  return std::filesystem::equivalent(parent, folder, error) ? PathText(store.filename())
-                                                            : std::string();
+  return std::filesystem::equivalent(ParentOf(store), folder, error) ? PathText(store.filename())
+                                                                     : std::string();
 }
 
 }  // namespace
 
 Result<PackReport> Pack(const Path& model_folder, const PackOptions& options, int num_threads,
-                        const std::atomic<bool>& stop, DiskCalls& calls) {
+                        const std::atomic<bool>& stop) {
   const auto start = std::chrono::steady_clock::now();
   // Before anything is read that another pack may change.
   const Result<FolderLock> lock = FolderLock::Take(model_folder);
@@ -66,7 +66,7 @@ Result<PackReport> Pack(const Path& model_folder, const PackOptions& options, in
     }
     PICCHIO_RETURN_IF_ERROR(writable);
   }
-  PICCHIO_ASSIGN_OR_RETURN(StoreFile file, StoreFile::Create(output, index.store_bytes(), calls));
+  PICCHIO_ASSIGN_OR_RETURN(StoreFile file, StoreFile::Create(output, index.store_bytes()));
 
   RecordRuns runs(index, file, stop);
   {
@@ -87,8 +87,14 @@ Result<PackReport> Pack(const Path& model_folder, const PackOptions& options, in
   PICCHIO_RETURN_IF_ERROR(file.Sync());
   if (options.read_back) PICCHIO_RETURN_IF_ERROR(runs.ReadBack(head, num_threads));
   const Sha256Digest& index_sha256 = index.superblock().index_sha256;
-  if (listed) PICCHIO_RETURN_IF_ERROR(listing.Announce(index.store_bytes(), index_sha256));
-  PICCHIO_RETURN_IF_ERROR(file.Publish());
+  Result<bool> announced = false;
+  if (listed) announced = listing.Announce(index.store_bytes(), index_sha256);
+  if (const Status status = announced ? file.Publish() : announced.error(); !status.ok()) {
+    // Where only the folder's sync failed the store has its name, and must stay listed.
+    const bool is_new = !announced || *announced;
+    if (listed && is_new && !file.HasItsName()) (void)listing.Withdraw(index_sha256);
+    return status;
+  }
   if (listed) PICCHIO_RETURN_IF_ERROR(listing.Confirm(index.store_bytes(), index_sha256));
 
   return PackReport{

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "apps/pack/store_facts.h"
-#include "apps/pack/store_file.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/status.h"
@@ -40,6 +39,6 @@ struct PackReport {
 // (store_listing.h). Memory: some runs of records of 8 MiB, or of single larger ones. `stop` ends
 // it early with kCancelled; nothing is left of it then, nor after a failure.
 Result<PackReport> Pack(const Path& model_folder, const PackOptions& options, int num_threads,
-                        const std::atomic<bool>& stop, DiskCalls& calls = DiskCalls::OfTheSystem());
+                        const std::atomic<bool>& stop);
 
 }  // namespace picchio

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <mutex>
 
 #include "apps/pack/store_listing.h"
 #include "apps/pack/store_test_support.h"
 #include "apps/verify/verify.h"
-#include "base/aligned_buffer.h"
 #include "base/atomic_file.h"
+#include "base/file_calls_test_support.h"
 
 namespace picchio {
 namespace {
@@ -38,8 +37,9 @@ INSTANTIATE_TEST_SUITE_P(
                     Packed{"gpt_oss_bf16_v3", "gpt_oss_tiny", PayloadKind::kBf16, 3}),
     [](const auto& test) { return std::string(test.param.name); });
 
-// Whole and partial, every block size: the bytes are those that an independent writer makes, and
-// the model that lists the store verifies.
+// Whole and partial, every block size: the bytes are those of a writer that is written
+// from the page alone (it shares the hashes with ours: tests/pack_bytes_test does not), and the
+// model that lists the store verifies.
 TEST_P(PackKinds, WritesTheStoreThatTheFormatDescribes) {
   TemporaryFolder folder;
   const Path model = folder / "model";
@@ -105,6 +105,29 @@ TEST(Pack, RefusesWhatItCannotDo) {
 
   ASSERT_OK(Convert(FixtureCheckpoint("gpt_oss_tiny"), folder / "alone", {}, 2, kNoStop));
   EXPECT_THAT(PackWith(folder / "alone", {}), Fails(Code::kUnsupported, "--keep-safetensors"));
+}
+
+// What no conversion writes, and no store shall have.
+TEST(Pack, RefusesAScaleThatStandsForNaN) {
+  TemporaryFolder folder;
+  const Path model = folder / "model";
+  MakeModel("gpt_oss_tiny", std::nullopt, model);
+  const auto before = FolderContents(model);
+  ASSERT_OK_AND_ASSIGN(const ModelFolder opened, OpenModelFolder(model));
+  for (const char* matrix : {"gate_up_proj", "down_proj"}) {
+    const std::string name = fmt::format("model.layers.2.mlp.experts.{}.3.scales", matrix);
+    const TensorEntry* scales = opened.tensors.Find(name);
+    ASSERT_NE(scales, nullptr);
+    const std::string file = opened.tensors.file_name(scales->file_idx);
+    std::string spoilt = before.at(file);
+    spoilt[scales->offset + 7] = '\xff';
+    WriteAll(model / file, spoilt);
+    EXPECT_THAT(PackWith(model, {}),
+                Fails(Code::kCorrupt, fmt::format("tensor \"{}\": row 1 block 3", name)));
+    EXPECT_THAT(PackWith(model, {}), Fails(Code::kCorrupt, "its MXFP4 scale is 255"));
+    WriteAll(model / file, before.at(file));
+  }
+  EXPECT_TRUE(FolderContents(model) == before);
 }
 
 // The first layers of this model are dense: a store of them would be empty.
@@ -177,61 +200,6 @@ TEST(Pack, FollowsALink) {
 
 // --- A disk that fails ---
 
-// Does to the n-th write what the test wants of it.
-class FaultyDisk final : public DiskCalls {
- public:
-  enum class Fault { kNone, kInterrupt, kShort, kZero, kError, kFlip, kSyncError };
-
-  FaultyDisk(Fault fault, int at, int error = 0) : fault_(fault), at_(at), error_(error) {}
-
-  ssize_t Write(int descriptor, std::span<const std::byte> bytes, uint64_t offset) override {
-    const std::lock_guard lock(mutex_);
-    const bool now = ++writes_ == at_;
-    switch (now ? fault_ : Fault::kNone) {
-      case Fault::kInterrupt:
-        errno = EINTR;
-        return -1;
-      case Fault::kZero:
-        return 0;
-      case Fault::kError:
-        errno = error_;
-        return -1;
-      case Fault::kShort:
-        return DiskCalls::Write(descriptor, bytes.first(bytes.size() / 8192 * 4096), offset);
-      case Fault::kFlip: {
-        AlignedBuffer copy = std::move(*AlignedBuffer::Allocate(bytes.size(), 4096));
-        std::ranges::copy(bytes, copy.data());
-        copy.data()[bytes.size() / 2] ^= std::byte{4};
-        return DiskCalls::Write(descriptor, copy.bytes(), offset);
-      }
-      case Fault::kNone:
-      case Fault::kSyncError:
-        break;
-    }
-    return DiskCalls::Write(descriptor, bytes, offset);
-  }
-
-  int Sync(int descriptor) override {
-    const std::lock_guard lock(mutex_);
-    ++syncs_;
-    if (fault_ == Fault::kSyncError && syncs_ == at_) {
-      errno = error_;
-      return -1;
-    }
-    return DiskCalls::Sync(descriptor);
-  }
-
-  int writes() const { return writes_; }
-
- private:
-  const Fault fault_;
-  const int at_;
-  const int error_;
-  std::mutex mutex_;
-  int writes_ = 0;
-  int syncs_ = 0;
-};
-
 class FaultyPack : public testing::Test {
  protected:
   void SetUp() override {
@@ -241,8 +209,8 @@ class FaultyPack : public testing::Test {
   }
 
   // Blocks of 1 MiB, as large as they can be: the most that there is to write.
-  Result<PackReport> Run(FaultyDisk& disk, bool read_back = false) {
-    return Pack(model_, {.block_size = 1 << 20, .read_back = read_back}, 2, kNoStop, disk);
+  Result<PackReport> Run(bool read_back = false) {
+    return Pack(model_, {.block_size = 1 << 20, .read_back = read_back}, 2, kNoStop);
   }
 
   TemporaryFolder folder_;
@@ -251,64 +219,127 @@ class FaultyPack : public testing::Test {
   std::string expected_;
 };
 
+// The order in which a crash at any moment leaves the old store or the new one, and the one that is
+// there listed (store_listing.h).
+TEST_F(FaultyPack, SyncsBeforeItRenamesAndConfirmsLast) {
+  const TestDisk disk;
+  ASSERT_OK(Run());
+  EXPECT_THAT(disk.calls(),
+              testing::ElementsAre(
+                  "write experts.picchioflat.picchio-tmp", "sync experts.picchioflat.picchio-tmp",
+                  "write manifest.json.picchio-tmp", "sync manifest.json.picchio-tmp",
+                  "rename manifest.json.picchio-tmp manifest.json", "sync model/",
+                  "rename experts.picchioflat.picchio-tmp experts.picchioflat", "sync model/",
+                  "write manifest.json.picchio-tmp", "sync manifest.json.picchio-tmp",
+                  "rename manifest.json.picchio-tmp manifest.json", "sync model/"));
+}
+
 TEST_F(FaultyPack, GoesOnAfterInterruptsAndShortWrites) {
-  FaultyDisk whole(FaultyDisk::Fault::kNone, 0);
-  ASSERT_OK(Run(whole));
-  ASSERT_GE(whole.writes(), 2);  // Records and head.
-  for (const auto fault : {FaultyDisk::Fault::kInterrupt, FaultyDisk::Fault::kShort}) {
-    for (int at = 1; at <= whole.writes(); ++at) {
-      FaultyDisk disk(fault, at);
+  int writes = 0;
+  {
+    const TestDisk whole;
+    ASSERT_OK(Run());
+    writes = whole.writes();
+  }
+  ASSERT_GE(writes, 4);  // Records, head, and the manifest twice.
+  using enum DiskFault::Kind;
+  for (int at = 1; at <= writes; ++at) {
+    for (const DiskFault& fault : {DiskFault{kWriteError, at, EINTR}, DiskFault{kWriteShort, at}}) {
+      if (fault.kind == kWriteShort && at > writes - 2) continue;  // The manifest has less.
       std::filesystem::remove(model_ / "experts.picchioflat");
-      ASSERT_OK(Run(disk, true));
+      const TestDisk disk(fault);
+      ASSERT_OK(Run(true));
       EXPECT_TRUE(ReadAll(model_ / "experts.picchioflat") == expected_) << at;
     }
   }
-  FaultyDisk interrupted_sync(FaultyDisk::Fault::kSyncError, 1, EINTR);
-  EXPECT_OK(Run(interrupted_sync));
+  const TestDisk interrupted_sync({kSyncError, 1, EINTR});
+  EXPECT_OK(Run());
 }
 
 // One sentence, the old store, and nothing else.
 TEST_F(FaultyPack, FailsInOneSentenceAndLeavesNothing) {
-  FaultyDisk whole(FaultyDisk::Fault::kNone, 0);
-  ASSERT_OK(Pack(model_,
-                 {.output = folder_ / "x", .version = RecordVersion::kV3, .block_size = 1 << 20}, 2,
-                 kNoStop, whole));
-  struct Case {
-    FaultyDisk::Fault fault;
-    int error;
-    const char* message;
-  };
-  for (const Case& c : {Case{FaultyDisk::Fault::kError, EIO, "Input/output error"},
-                        Case{FaultyDisk::Fault::kError, ENOSPC, "No space left"},
-                        Case{FaultyDisk::Fault::kZero, 0, "Input/output error"}}) {
-    for (int at = 1; at <= whole.writes(); ++at) {
-      FaultyDisk disk(c.fault, at, c.error);
-      EXPECT_THAT(Run(disk), Fails(Code::kIoError, c.message)) << at;
-      EXPECT_TRUE(FolderContents(model_) == before_) << at;
-    }
+  int writes = 0;
+  int syncs = 0;
+  int renames = 0;
+  {
+    const TestDisk whole;
+    ASSERT_OK(Run());
+    writes = whole.writes();
+    syncs = whole.syncs();
+    renames = whole.renames();
   }
-  FaultyDisk sync(FaultyDisk::Fault::kSyncError, 1, EIO);
-  EXPECT_THAT(Run(sync), Fails(Code::kIoError, "cannot sync"));
-  EXPECT_TRUE(FolderContents(model_) == before_);
+  ASSERT_EQ(syncs, 6);
+  ASSERT_EQ(renames, 3);
+  const auto put_back = [&] {
+    for (const auto& [name, bytes] : before_) WriteAll(model_ / name, bytes);
+  };
+  using enum DiskFault::Kind;
+  const auto attempt = [&](DiskFault fault, const char* message, bool nothing_done) {
+    put_back();
+    {
+      const TestDisk disk(fault);
+      EXPECT_THAT(Run(), Fails(Code::kIoError, message)) << fault.at;
+    }
+    if (nothing_done) {
+      EXPECT_TRUE(FolderContents(model_) == before_) << fault.at;
+    }
+    // Whichever store is there, it is whole, and the manifest has it.
+    EXPECT_OK(VerifyModel(model_, 2, kNoStop)) << fault.at;
+  };
+  for (int at = 1; at <= writes; ++at) {
+    const bool before_rename = at < writes;  // The last one is the manifest's, with its own name.
+    attempt({kWriteError, at, EIO}, "Input/output error", before_rename);
+    attempt({kWriteError, at, ENOSPC}, "No space left", before_rename);
+    attempt({kWriteNothing, at}, "Input/output error", before_rename);
+  }
+  // Of the store; of the manifest and its folder, twice, and of the store's folder in between.
+  for (int at = 1; at <= syncs; ++at) {
+    attempt({kSyncError, at, EIO}, "cannot sync", at <= 3);
+  }
+  for (int at = 1; at <= renames; ++at) {
+    attempt({kRenameError, at, EIO}, "cannot rename", at <= 2);
+  }
+  // What is pending then goes with the next one.
+  put_back();
+  ASSERT_OK(Run());
+  ASSERT_OK_AND_ASSIGN(const Manifest manifest, LoadManifest(model_));
+  EXPECT_EQ(manifest.stores.size(), 1u);
 }
 
 // File systems that take O_DIRECT at first.
 TEST_F(FaultyPack, WritesThroughTheCacheWhereItMust) {
-  FaultyDisk disk(FaultyDisk::Fault::kError, 2, EINVAL);
-  ASSERT_OK_AND_ASSIGN(const PackReport report, Run(disk));
-  EXPECT_TRUE(ReadAll(model_ / "experts.picchioflat") == expected_);
-  FaultyDisk healthy(FaultyDisk::Fault::kNone, 0);
-  ASSERT_OK_AND_ASSIGN(const PackReport other, Run(healthy));
-  // Where the folder of the tests has it at all.
-  EXPECT_TRUE(!other.unbuffered || !report.unbuffered);
+  {
+    ASSERT_OK_AND_ASSIGN(File file, File::OpenForWrite(model_ / "probe"));
+    const bool has_it = file.SetUnbuffered(true);
+    std::filesystem::remove(model_ / "probe");
+    if (!has_it) GTEST_SKIP() << "the file system of the tests has no unbuffered writes to lose";
+  }
+  {
+    const TestDisk disk({DiskFault::Kind::kWriteError, 2, EINVAL});
+    ASSERT_OK_AND_ASSIGN(const PackReport report, Run());
+    EXPECT_TRUE(ReadAll(model_ / "experts.picchioflat") == expected_);
+    EXPECT_FALSE(report.unbuffered);
+  }
+  ASSERT_OK_AND_ASSIGN(const PackReport healthy, Run());
+  EXPECT_TRUE(healthy.unbuffered);
 }
 
 TEST_F(FaultyPack, ReadingBackFindsWhatTheDiskChanged) {
   for (int at = 1; at <= 2; ++at) {
-    FaultyDisk disk(FaultyDisk::Fault::kFlip, at);
-    EXPECT_THAT(Run(disk, true), Fails(Code::kCorrupt, "does not read back"));
+    const TestDisk disk({DiskFault::Kind::kWriteWrong, at});
+    EXPECT_THAT(Run(true), Fails(Code::kCorrupt, "does not read back"));
     EXPECT_TRUE(FolderContents(model_) == before_);
   }
+}
+
+// Of the store's own bytes, and 16 MiB for everything else.
+TEST_F(FaultyPack, AsksForTheRoomThatItNeeds) {
+  TestDisk disk;
+  disk.free_bytes = expected_.size() + (16 << 20) - 1;
+  EXPECT_THAT(Run(), Fails(Code::kResourceExhausted, "free, and the store needs"));
+  EXPECT_TRUE(FolderContents(model_) == before_);
+  ++*disk.free_bytes;
+  EXPECT_OK(Run());
 }
 
 }  // namespace

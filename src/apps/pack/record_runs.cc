@@ -2,57 +2,29 @@
 
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
-#include "apps/work_queue.h"
+#include "apps/pack/for_each_run.h"
 #include "base/aligned_buffer.h"
-#include "base/page_memory.h"
-#include "base/units.h"
 
 namespace picchio {
-namespace {
-
-// What one thread makes, hashes and writes at a time: large enough for the device to run at its
-// speed.
-constexpr uint64_t kRunBytes = 8_MiB;
-// All threads' runs together, unless the records themselves are larger.
-constexpr uint64_t kMaxBufferBytes = 1_GiB;
-
-// While some threads hash, as many wait for the disk.
-int NumWorkers(int num_threads, uint64_t run_bytes) {
-  const uint64_t affordable = std::max<uint64_t>(1, kMaxBufferBytes / run_bytes);
-  return static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(num_threads) * 2, affordable));
-}
-
-}  // namespace
-
-RecordRuns::RecordRuns(const FlatIndex& index, StoreFile& file, const std::atomic<bool>& stop)
-    : index_(index),
-      file_(file),
-      stop_(stop),
-      records_(RecordsOf(index)),
-      runs_(RunsOf(index, kRunBytes)),
-      run_bytes_((runs_.front().last - runs_.front().first) * index.padded_record_bytes()) {}
 
 Status RecordRuns::Write(int num_threads, FunctionRef<void(RecordPlace)> will_need,
                          FunctionRef<Status(RecordPlace, std::span<std::byte>)> make,
                          Progress& progress) {
-  const uint64_t padded = index_.padded_record_bytes();
   const uint64_t bytes = index_.layout().record_bytes;
-  const auto write = [&](size_t run, size_t workers, std::span<std::byte> buffer) -> Status {
-    if (run + workers < runs_.size()) std::ranges::for_each(Places(run + workers), will_need);
-    uint64_t at = 0;
-    for (const RecordPlace& place : Places(run)) {
-      PICCHIO_RETURN_IF_ERROR(make(place, buffer.subspan(at, bytes)));
-      std::memset(buffer.data() + at + bytes, 0, padded - bytes);
-      at += padded;
+  const auto write = [&](const RunInHand& run) -> Status {
+    std::ranges::for_each(run.ahead, will_need);
+    for (size_t i = 0; i < run.places.size(); ++i) {
+      const auto record = run.record(i);
+      PICCHIO_RETURN_IF_ERROR(make(run.places[i], record.first(bytes)));
+      std::ranges::fill(record.subspan(bytes), std::byte{0});
     }
-    const RecordPlace& first = Places(run).front();
-    PICCHIO_RETURN_IF_ERROR(file_.Write(index_.Find(first.layer, first.expert)->offset, buffer));
-    progress.Add(buffer.size());
+    PICCHIO_RETURN_IF_ERROR(file_.Write(run.offset, run.buffer));
+    progress.Add(run.buffer.size());
     return Status::Ok();
   };
-  return ForEachRun(num_threads, write);
+  // While some threads hash, as many wait for the disk.
+  return ForEachRun(index_, 2 * num_threads, stop_, write);
 }
 
 Status RecordRuns::WriteHead(std::span<const std::byte> head) {
@@ -72,44 +44,17 @@ Status RecordRuns::ReadBack(std::span<const std::byte> head, int num_threads) {
                  PathText(file_.path()), head.size());
   }
   Progress progress("reading back", bytes());
-  const auto check = [&](size_t run, size_t, std::span<std::byte> buffer) {
-    return CheckRun(run, buffer, progress);
+  const auto check = [&](const RunInHand& run) -> Status {
+    PICCHIO_RETURN_IF_ERROR(file_.Read(run.offset, run.buffer));
+    for (size_t i = 0; i < run.places.size(); ++i) {
+      PICCHIO_RETURN_IF_ERROR(CheckRecord(index_, run.places[i], run.record(i)));
+    }
+    progress.Add(run.buffer.size());
+    return Status::Ok();
   };
-  Status status = ForEachRun(num_threads, check);
+  Status status = ForEachRun(index_, 2 * num_threads, stop_, check);
   if (status.code() != Code::kCorrupt) return status;
   return status.WithContext(PathText(file_.path()) + " does not read back as it was written");
-}
-
-std::span<const RecordPlace> RecordRuns::Places(size_t run) const {
-  return std::span(records_).subspan(runs_[run].first, runs_[run].last - runs_[run].first);
-}
-
-Status RecordRuns::ForEachRun(int num_threads, Work work) {
-  const int workers = NumWorkers(num_threads, run_bytes_);
-  std::vector<PageMemory> buffers;
-  for (int i = 0; i < workers; ++i) {
-    PICCHIO_ASSIGN_OR_RETURN(PageMemory buffer, PageMemory::Allocate(run_bytes_));
-    buffers.push_back(std::move(buffer));
-  }
-  return RunOnThreads(workers, runs_.size(), [&](size_t run, int worker) -> Status {
-    if (stop_.load(std::memory_order_relaxed)) return Status(Code::kCancelled, "stopped");
-    return work(run, static_cast<size_t>(workers),
-                buffers[static_cast<size_t>(worker)].bytes().first(Places(run).size() *
-                                                                   index_.padded_record_bytes()));
-  });
-}
-
-Status RecordRuns::CheckRun(size_t run, std::span<std::byte> buffer, Progress& progress) {
-  const RecordPlace& first = Places(run).front();
-  PICCHIO_RETURN_IF_ERROR(file_.Read(index_.Find(first.layer, first.expert)->offset, buffer));
-  const uint64_t padded = index_.padded_record_bytes();
-  uint64_t at = 0;
-  for (const RecordPlace& place : Places(run)) {
-    PICCHIO_RETURN_IF_ERROR(CheckRecord(index_, place, buffer.subspan(at, padded)));
-    at += padded;
-  }
-  progress.Add(buffer.size());
-  return Status::Ok();
 }
 
 }  // namespace picchio

@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "apps/pack/record_check.h"
 #include "apps/pack/store_file.h"
@@ -17,14 +16,15 @@
 
 namespace picchio {
 
-// Borrows all that it is made of. Memory while it works: runs of 8 MiB or of single larger records,
-// two for each thread. `stop` ends the work early with kCancelled.
+// Borrows all that it is made of. Memory while it works: that of ForEachRun, with two threads for
+// each that is asked for. `stop` ends the work early with kCancelled.
 class RecordRuns {
  public:
-  RecordRuns(const FlatIndex& index, StoreFile& file, const std::atomic<bool>& stop);
+  RecordRuns(const FlatIndex& index, StoreFile& file, const std::atomic<bool>& stop)
+      : index_(index), file_(file), stop_(stop) {}
 
   // What Write writes.
-  uint64_t bytes() const { return records_.size() * index_.padded_record_bytes(); }
+  uint64_t bytes() const { return index_.superblock().num_entries * index_.padded_record_bytes(); }
 
   // make(place, record) fills the record's bytes, which hold anything before, and sets its hashes
   // in the index; will_need(place) tells that it will soon be asked for. Both are called by several
@@ -39,19 +39,9 @@ class RecordRuns {
   Status ReadBack(std::span<const std::byte> head, int num_threads);
 
  private:
-  std::span<const RecordPlace> Places(size_t run) const;
-
-  // Calls work(run, number of workers, buffer) for each run, each worker with a buffer of its own.
-  using Work = FunctionRef<Status(size_t run, size_t workers, std::span<std::byte> buffer)>;
-  Status ForEachRun(int num_threads, Work work);
-  Status CheckRun(size_t run, std::span<std::byte> buffer, Progress& progress);
-
   const FlatIndex& index_;
   StoreFile& file_;
   const std::atomic<bool>& stop_;
-  const std::vector<RecordPlace> records_;
-  const std::vector<RecordRun> runs_;
-  const uint64_t run_bytes_;  // Of the first run, which is the longest.
 };
 
 }  // namespace picchio

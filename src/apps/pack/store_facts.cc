@@ -11,7 +11,7 @@ Result<FlatIndex> PlaceStore(const ModelConfig& config, PayloadKind kind,
   if (v2 && kind != PayloadKind::kInt4) {
     return Error(Code::kUnsupported,
                  "a store of version 2 holds INT4 experts, and this model's are {}: use version 3",
-                 kind == PayloadKind::kMxfp4 ? "MXFP4" : "BF16");
+                 PayloadKindName(kind));
   }
   FlatSuperblock facts;
   facts.version = options.version;

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "apps/model_folder.h"
 #include "base/atomic_file.h"
 #include "base/printable.h"
+#include "format/flat_index.h"
 
 namespace picchio {
 namespace {
@@ -21,6 +23,29 @@ std::string NameByHash(std::string_view prefix, const Sha256Digest& index_sha256
 void Put(Manifest& manifest, std::string name, uint64_t bytes, const Sha256Digest& index_sha256) {
   std::erase_if(manifest.stores, [&](const ManifestStore& store) { return store.name == name; });
   manifest.stores.push_back({std::move(name), bytes, index_sha256});
+}
+
+// What runs that ended before they could confirm have left: a store in the folder is listed under
+// its name, and an entry without one goes. Whether there was anything.
+bool SettlePending(const Path& folder, Manifest& manifest) {
+  std::vector<ManifestStore> pending;
+  std::erase_if(manifest.stores, [&](const ManifestStore& store) {
+    if (!store.name.starts_with(kPending)) return false;
+    pending.push_back(store);
+    return true;
+  });
+  if (pending.empty()) return false;
+  const Result<std::vector<std::string>> names = ListFiles(folder);
+  for (const std::string& name : names ? *names : std::vector<std::string>()) {
+    const Result<File> file = File::OpenForRead(folder / name);
+    if (!file) continue;
+    const Result<FlatIndex> index = FlatIndex::Read(*file);
+    if (!index) continue;
+    const auto found =
+        std::ranges::find(pending, index->superblock().index_sha256, &ManifestStore::index_sha256);
+    if (found != pending.end()) Put(manifest, name, found->bytes, found->index_sha256);
+  }
+  return true;
 }
 
 }  // namespace
@@ -52,23 +77,34 @@ Status StoreListing::CheckWritable() const {
   return AtomicFile::Create(folder_ / kManifestName).status();
 }
 
-Status StoreListing::Announce(uint64_t store_bytes, const Sha256Digest& index_sha256) const {
+std::string StoreListing::AnnouncedName(const Sha256Digest& index_sha256) const {
+  return NameByHash(name_.empty() ? kElsewhere : kPending, index_sha256);
+}
+
+Result<bool> StoreListing::Announce(uint64_t store_bytes, const Sha256Digest& index_sha256) const {
   PICCHIO_ASSIGN_OR_RETURN(Manifest manifest, LoadModelManifest(folder_));
-  if (FindListedStore(manifest, index_sha256) != nullptr) return Status::Ok();
-  const std::string_view prefix = name_.empty() ? kElsewhere : kPending;
-  Put(manifest, NameByHash(prefix, index_sha256), store_bytes, index_sha256);
+  if (FindListedStore(manifest, index_sha256) != nullptr) return false;
+  Put(manifest, AnnouncedName(index_sha256), store_bytes, index_sha256);
+  PICCHIO_RETURN_IF_ERROR(Save(std::move(manifest)));
+  return true;
+}
+
+Status StoreListing::Withdraw(const Sha256Digest& index_sha256) const {
+  PICCHIO_ASSIGN_OR_RETURN(Manifest manifest, LoadModelManifest(folder_));
+  const std::string name = AnnouncedName(index_sha256);
+  if (std::erase_if(manifest.stores, [&](const auto& store) { return store.name == name; }) == 0) {
+    return Status::Ok();
+  }
   return Save(std::move(manifest));
 }
 
 Status StoreListing::Confirm(uint64_t store_bytes, const Sha256Digest& index_sha256) const {
   if (name_.empty()) return Status::Ok();
   PICCHIO_ASSIGN_OR_RETURN(Manifest manifest, LoadModelManifest(folder_));
-  const size_t before = manifest.stores.size();
-  const std::string pending = NameByHash(kPending, index_sha256);
-  std::erase_if(manifest.stores, [&](const ManifestStore& s) { return s.name == pending; });
+  const bool settled = SettlePending(folder_, manifest);
   const auto own = std::ranges::find(manifest.stores, name_, &ManifestStore::name);
-  if (manifest.stores.size() == before && own != manifest.stores.end() &&
-      own->bytes == store_bytes && own->index_sha256 == index_sha256) {
+  if (!settled && own != manifest.stores.end() && own->bytes == store_bytes &&
+      own->index_sha256 == index_sha256) {
     return Status::Ok();
   }
   Put(manifest, name_, store_bytes, index_sha256);

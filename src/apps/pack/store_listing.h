@@ -10,8 +10,9 @@
 //   the own entry          the new store          the old store, the new one as pending
 //   (done)                 the new store          the new store
 //
-// Whoever looks for a store's listing therefore looks for its hash. A pending entry that a killed
-// run left does no harm, and goes when the same store is packed again. A store outside of the
+// Whoever looks for a store's listing therefore looks for its hash. A pending entry goes when the
+// store does not get its name; one that a killed run left does no harm until the next pack confirms
+// its own: a store in the folder that has it is then listed under its name. A store outside of the
 // folder stays listed under a name made of its hash ("elsewhere-..."): its own could be that of one
 // inside.
 #pragma once
@@ -42,13 +43,16 @@ class StoreListing {
 
   // Fails where the name cannot be a store's in this folder, or where the folder cannot be written.
   Status CheckWritable() const;
-  // Before the store gets its name.
-  Status Announce(uint64_t store_bytes, const Sha256Digest& index_sha256) const;
+  // Before the store gets its name. Whether there was no entry for it yet.
+  Result<bool> Announce(uint64_t store_bytes, const Sha256Digest& index_sha256) const;
   // After that.
   Status Confirm(uint64_t store_bytes, const Sha256Digest& index_sha256) const;
+  // Instead, where the store has not got its name and the entry was new.
+  Status Withdraw(const Sha256Digest& index_sha256) const;
 
  private:
   Status Save(Manifest manifest) const;
+  std::string AnnouncedName(const Sha256Digest& index_sha256) const;
 
   Path folder_;
   std::string name_;

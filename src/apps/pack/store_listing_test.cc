@@ -36,7 +36,7 @@ class ListedStores : public testing::Test {
     return names;
   }
   Status Announce(const StoreListing& listing) const {
-    return listing.Announce(made_.store_bytes, made_.index_sha256);
+    return listing.Announce(made_.store_bytes, made_.index_sha256).status();
   }
   Status Confirm(const StoreListing& listing) const {
     return listing.Confirm(made_.store_bytes, made_.index_sha256);
@@ -95,6 +95,35 @@ TEST_F(ListedStores, WhatAKilledPackLeftGoesWhenTheSameStoreIsPackedAgain) {
   EXPECT_THAT(Names(), testing::ElementsAre("experts.picchioflat"));
   EXPECT_TRUE(ReadAll(store_) == new_bytes_);
   ExpectTaken();
+}
+
+// Another store of another kill: what it announced goes where no file has it, and comes to its own
+// name where one does.
+TEST_F(ListedStores, ConfirmingSettlesWhatOthersAnnounced) {
+  ASSERT_OK(Announce(listing_));
+  Sha256Digest gone = made_.index_sha256;
+  gone.bytes[0] ^= 1;
+  ASSERT_OK(listing_.Announce(4096, gone));
+  EXPECT_EQ(Names().size(), 3u);
+  WriteAll(store_, new_bytes_);  // Killed before it was confirmed.
+  ASSERT_OK(
+      Pack(model_, {.output = model_ / "third.picchioflat", .block_size = 32768}, 2, kNoStop));
+  EXPECT_THAT(Names(), testing::ElementsAre("experts.picchioflat", "third.picchioflat"));
+  ExpectTaken();
+  EXPECT_TRUE(Accepted(model_, model_ / "third.picchioflat"));
+}
+
+TEST_F(ListedStores, WithdrawnItIsAsBefore) {
+  for (const StoreListing& listing : {listing_, StoreListing(model_, "")}) {
+    ASSERT_OK_AND_ASSIGN(const bool is_new,
+                         listing.Announce(made_.store_bytes, made_.index_sha256));
+    EXPECT_TRUE(is_new);
+    ASSERT_OK_AND_ASSIGN(const bool again, listing.Announce(made_.store_bytes, made_.index_sha256));
+    EXPECT_FALSE(again);
+    ASSERT_OK(listing.Withdraw(made_.index_sha256));
+    EXPECT_EQ(ReadAll(model_ / kManifestName), manifest_);
+    ASSERT_OK(listing.Withdraw(made_.index_sha256));  // Nothing to do.
+  }
 }
 
 TEST_F(ListedStores, ConfirmingWhatIsListedChangesNothing) {

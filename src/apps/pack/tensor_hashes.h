@@ -19,7 +19,7 @@ class TensorHashes {
   TensorHashes(const Manifest& manifest, const ExpertRecordLayout& layout);
 
   // Fails with kCorrupt unless each tensor that is a part of the record has the SHA-256 that the
-  // manifest lists, naming the tensor. Biases are not asked: they lie in safetensors anyway.
+  // manifest lists, naming the tensor. The bytes between them and the biases are not asked.
   Status Check(RecordPlace place, std::span<const std::byte> record) const;
 
  private:

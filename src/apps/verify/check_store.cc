@@ -1,58 +1,41 @@
 #include "apps/verify/check_store.h"
 
 #include <chrono>
-#include <mutex>
 #include <utility>
 
 #include "apps/hash_range.h"
+#include "apps/model_folder.h"
+#include "apps/pack/for_each_run.h"
+#include "apps/pack/store_listing.h"
 #include "apps/progress.h"
-#include "apps/work_queue.h"
-#include "base/page_memory.h"
-#include "base/units.h"
 
 namespace picchio {
 namespace {
-
-constexpr uint64_t kRunBytes = 8_MiB;
 
 // Of all records, with those that `also` refuses. A run that cannot be read is the fault of each of
 // its records.
 Status CheckRecords(const File& file, const RecordCheck& also, int num_threads, Progress& progress,
                     const std::atomic<bool>& stop, CheckedStore& checked) {
   const FlatIndex& index = checked.index;
-  const std::vector<RecordPlace> records = RecordsOf(index);
-  const std::vector<RecordRun> runs = RunsOf(index, kRunBytes);
-  if (runs.empty()) return Status::Ok();
-  const uint64_t padded = index.padded_record_bytes();
-  std::vector<PageMemory> buffers;
-  for (int i = 0; i < num_threads; ++i) {
-    PICCHIO_ASSIGN_OR_RETURN(PageMemory buffer, PageMemory::Allocate(runs.front().last * padded));
-    buffers.push_back(std::move(buffer));
-  }
-  std::vector<Status> status(records.size());
-  PICCHIO_RETURN_IF_ERROR(RunOnThreads(num_threads, runs.size(), [&](size_t n, int thread) {
-    if (stop.load(std::memory_order_relaxed)) return Status(Code::kCancelled, "stopped");
-    const RecordRun& run = runs[n];
-    const auto offset_of = [&](size_t i) {
-      return index.Find(records[i].layer, records[i].expert)->offset;
-    };
-    const size_t ahead = n + static_cast<size_t>(num_threads);
-    if (ahead < runs.size()) {
-      file.WillNeed(offset_of(runs[ahead].first), (runs[ahead].last - runs[ahead].first) * padded);
+  std::vector<Status> status(index.superblock().num_entries);
+  const auto check = [&](const RunInHand& run) -> Status {
+    for (const RecordPlace& place : run.ahead) {
+      const FlatEntry& entry = *index.Find(place.layer, place.expert);
+      file.WillNeed(entry.offset, entry.padded_bytes);
     }
-    const auto buffer =
-        buffers[static_cast<size_t>(thread)].bytes().first((run.last - run.first) * padded);
-    const Status read = file.ReadAt(offset_of(run.first), buffer);
-    for (size_t i = run.first; i < run.last; ++i) {
-      const auto stored = buffer.subspan((i - run.first) * padded, padded);
-      status[i] = read.ok() ? CheckRecord(index, records[i], stored) : read;
-      if (status[i].ok() && also) {
-        status[i] = also(records[i], stored.first(index.layout().record_bytes));
+    const Status read = file.ReadAt(run.offset, run.buffer);
+    for (size_t i = 0; i < run.places.size(); ++i) {
+      Status& of_record = status[run.first + i];
+      of_record = read.ok() ? CheckRecord(index, run.places[i], run.record(i)) : read;
+      if (of_record.ok() && also) {
+        of_record = also(run.places[i], run.record(i).first(index.layout().record_bytes));
       }
     }
-    progress.Add(buffer.size());
+    progress.Add(run.buffer.size());
     return Status::Ok();
-  }));
+  };
+  PICCHIO_RETURN_IF_ERROR(ForEachRun(index, num_threads, stop, check));
+  const std::vector<RecordPlace> records = RecordsOf(index);
   for (size_t i = 0; i < records.size(); ++i) {
     if (!status[i].ok()) checked.faults.push_back({records[i], std::move(status[i])});
   }
@@ -63,8 +46,13 @@ Status CheckRecords(const File& file, const RecordCheck& also, int num_threads, 
 
 Result<CheckedStore> CheckStore(const Path& store, int num_threads, const std::atomic<bool>& stop,
                                 const RecordCheck& also) {
-  const auto start = std::chrono::steady_clock::now();
   PICCHIO_ASSIGN_OR_RETURN(const File file, File::OpenForRead(store));
+  return CheckStore(file, num_threads, stop, also);
+}
+
+Result<CheckedStore> CheckStore(const File& file, int num_threads, const std::atomic<bool>& stop,
+                                const RecordCheck& also) {
+  const auto start = std::chrono::steady_clock::now();
   PICCHIO_ASSIGN_OR_RETURN(FlatIndex index, FlatIndex::Read(file));
   CheckedStore checked{.index = std::move(index), .faults = {}, .dense_fault = {}};
   checked.bytes = file.size();
@@ -84,6 +72,19 @@ Result<CheckedStore> CheckStore(const Path& store, int num_threads, const std::a
   }
   checked.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return checked;
+}
+
+Result<bool> IsStoreOfModel(const FlatIndex& index, const Path& model_folder,
+                            std::string_view where) {
+  PICCHIO_ASSIGN_OR_RETURN(const Manifest manifest, LoadModelManifest(model_folder));
+  const FlatSuperblock& store = index.superblock();
+  const bool known = store.version == RecordVersion::kV3
+                         ? store.model_id == manifest.model_id()
+                         : FindListedStore(manifest, store.index_sha256) != nullptr;
+  if (!known) return false;
+  PICCHIO_ASSIGN_OR_RETURN(const FlatModel model, ReadFlatModel(model_folder, manifest));
+  PICCHIO_RETURN_IF_ERROR(CheckFlatModel(index, model, /*trust_unlisted=*/true, where));
+  return true;
 }
 
 Status FirstFault(const CheckedStore& checked, const std::string& name) {

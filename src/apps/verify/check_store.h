@@ -6,6 +6,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/pack/record_check.h"
@@ -33,10 +34,18 @@ using RecordCheck = std::function<Status(RecordPlace place, std::span<const std:
 
 // Reads the store with `num_threads` threads: superblock, index, size, every record's hashes and
 // padding. Fails where superblock, index or size are wrong, or the file cannot be read at all; what
-// is wrong with records is in the result. Memory: a run of 8 MiB or a single larger record a
-// thread.
+// is wrong with records is in the result. Memory: that of ForEachRun.
+Result<CheckedStore> CheckStore(const File& store, int num_threads, const std::atomic<bool>& stop,
+                                const RecordCheck& also = {});
 Result<CheckedStore> CheckStore(const Path& store, int num_threads, const std::atomic<bool>& stop,
                                 const RecordCheck& also = {});
+
+// Whether the model that lies in the folder takes a store for its own: by the listing of its
+// manifest or, in version 3, by the model id. Fails with kCorrupt where it does and the store
+// contradicts its config, which finds what no hash of version 2 covers; and where the model cannot
+// be read. `where` is what messages call the store.
+Result<bool> IsStoreOfModel(const FlatIndex& index, const Path& model_folder,
+                            std::string_view where);
 
 // The first fault of a store, with how many more there are; OK where it is whole.
 Status FirstFault(const CheckedStore& checked, const std::string& name);

@@ -95,6 +95,43 @@ TEST_P(CheckedStores, DiffByTheManifest) {
                                                 records_[5].layer, records_[5].expert)));
 }
 
+// The bytes that no hash of the manifest's covers, one after the other: biases, the gaps between
+// parts and the padding behind them.
+TEST_P(CheckedStores, DiffByTheManifestComparesWhatIsNoTensor) {
+  const Path alone = folder_ / "alone";
+  ASSERT_OK(Convert(FixtureCheckpoint("gpt_oss_long"), alone, {.experts = PayloadKind::kInt4}, 2,
+                    kNoStop));
+  ASSERT_OK_AND_ASSIGN(const File file, File::OpenForRead(store_));
+  ASSERT_OK_AND_ASSIGN(const FlatIndex index, FlatIndex::Read(file));
+  const ExpertRecordLayout& layout = index.layout();
+  EXPECT_EQ(index.superblock().has_biases, GetParam() == RecordVersion::kV3);
+  const FlatEntry& entry = entries_[5];
+  std::vector<uint64_t> places = {entry.bytes, entry.padded_bytes - uint64_t{1}};
+  uint64_t end = 0;
+  for (const RecordPart& part : {layout.gate_up, layout.gate_up_scales, layout.down,
+                                 layout.down_scales, layout.gate_up_bias, layout.down_bias}) {
+    if (part.bytes == 0) continue;
+    for (uint64_t at = end; at < part.offset; ++at) places.push_back(at);
+    end = part.offset + part.bytes;
+  }
+  for (const RecordPart& bias : {layout.gate_up_bias, layout.down_bias}) {
+    if (bias.bytes == 0) continue;
+    places.push_back(bias.offset);
+    places.push_back(bias.offset + bias.bytes - 1);
+  }
+  for (const uint64_t at : places) {
+    WriteAll(store_, Flipped(entry.offset + at));
+    EXPECT_THAT(DiffStore(store_, alone, 2, kNoStop),
+                Fails(Code::kCorrupt,
+                      fmt::format("layer {} expert {}: byte {} of the store", records_[5].layer,
+                                  records_[5].expert, entry.offset + at)));
+  }
+  if (GetParam() == RecordVersion::kV3) {
+    WriteAll(store_, Flipped(entry.offset + layout.down_bias.offset));
+    EXPECT_THAT(DiffStore(store_, alone, 2, kNoStop), Fails(Code::kCorrupt, "down_proj_bias"));
+  }
+}
+
 // --- Models with stores ---
 
 TEST(VerifyModelWithStore, FindsAFlippedBitInTheStore) {
@@ -124,6 +161,63 @@ TEST(VerifyModelWithStore, FindsAFlippedBitInTheStore) {
       EXPECT_THAT(VerifyModel(model, 2, kNoStop), Fails(Code::kNotFound, "experts.picchioflat"));
     }
   }
+}
+
+// Every byte of the first block: those of version 2 that no hash covers, as the experts per token,
+// are the config's or zero.
+TEST(VerifyModelWithStore, FindsEveryFlippedByteOfTheFirstBlock) {
+  for (const RecordVersion version : {RecordVersion::kV2, RecordVersion::kV3}) {
+    TemporaryFolder folder;
+    const Path model = folder / "model";
+    MakeModel("qwen3_moe_long", std::nullopt, model);
+    ASSERT_OK(Pack(model, {.version = version}, 2, kNoStop));
+    ASSERT_OK(VerifyModel(model, 2, kNoStop));
+    ASSERT_OK_AND_ASSIGN(const Manifest manifest, LoadManifest(model));
+    ASSERT_OK_AND_ASSIGN(const FlatModel flat_model, ReadFlatModel(model, manifest));
+    const Path store = model / "experts.picchioflat";
+    const std::string whole = ReadAll(store);
+    const auto accepted = [&](const std::string& bytes) {
+      const auto index = FlatIndex::Read(MemoryFile("store", std::as_bytes(std::span(bytes))));
+      return index.has_value() && CheckFlatModel(*index, flat_model, false, "store").ok();
+    };
+    ASSERT_TRUE(accepted(whole));
+    std::string spoilt = whole;
+    for (size_t at = 0; at < 4096; ++at) {
+      spoilt[at] = static_cast<char>(~spoilt[at]);
+      EXPECT_FALSE(accepted(spoilt)) << at;
+      spoilt[at] = static_cast<char>(spoilt[at] ^ 0xfe);  // Its lowest bit alone.
+      EXPECT_FALSE(accepted(spoilt)) << at;
+      spoilt[at] = whole[at];
+    }
+    // The command's own way, for the fields.
+    for (size_t at = 0; at < 96; ++at) {
+      WriteAll(store,
+               spoilt.substr(0, at) + static_cast<char>(whole[at] ^ 1) + spoilt.substr(at + 1));
+      EXPECT_FALSE(VerifyModel(model, 2, kNoStop).has_value()) << at;
+      const auto checked = CheckStore(store, 2, kNoStop);
+      if (!checked.has_value() || !FirstFault(*checked, "store").ok()) continue;
+      const auto of_model = IsStoreOfModel(checked->index, model, "store");
+      EXPECT_FALSE(of_model.has_value() && *of_model) << at;
+    }
+  }
+}
+
+// The fields that only the config knows: what the fault is called.
+TEST(VerifyModelWithStore, NamesTheFieldThatTheConfigContradicts) {
+  TemporaryFolder folder;
+  const Path model = folder / "model";
+  MakeModel("qwen3_moe_long", std::nullopt, model);
+  std::string spoilt = ReadAll(model / "experts.picchioflat");
+  spoilt[28] ^= 1;  // topk
+  WriteAll(model / "experts.picchioflat", spoilt);
+  EXPECT_THAT(VerifyModel(model, 2, kNoStop), Fails(Code::kCorrupt, "topk is"));
+  ASSERT_OK_AND_ASSIGN(const auto checked, CheckStore(model / "experts.picchioflat", 2, kNoStop));
+  EXPECT_OK(FirstFault(checked, "store"));
+  EXPECT_THAT(IsStoreOfModel(checked.index, model, "store"), Fails(Code::kCorrupt, "topk is"));
+  MakeModel("gpt_oss_long", std::nullopt, folder / "other");
+  ASSERT_OK_AND_ASSIGN(const bool of_other,
+                       IsStoreOfModel(checked.index, folder / "other", "store"));
+  EXPECT_FALSE(of_other);
 }
 
 // Whole in itself, and nevertheless not what the manifest lists.

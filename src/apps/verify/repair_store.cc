@@ -14,7 +14,10 @@
 namespace picchio {
 namespace {
 
-Path FolderOf(const Path& file) { return file.has_parent_path() ? file.parent_path() : Path("."); }
+Status SomebodyElse(const Path& place) {
+  return Error(Code::kUnavailable, "another picchio is writing to {}: wait for it",
+               PathText(place));
+}
 
 // Writes one record anew, with its padding. `buffer` has the padded record's size.
 Status RepairRecord(const FlatIndex& index, const ContainerRecords& container, RecordPlace place,
@@ -59,21 +62,36 @@ std::string StoreRemedy(const Path& store, const Path& model_folder, bool only_r
 
 Result<RepairReport> RepairStore(const Path& store, const Path& model_folder, int num_threads,
                                  const std::atomic<bool>& stop) {
-  const Result<FolderLock> lock = FolderLock::Take(FolderOf(store));
-  if (!lock && lock.error().code() == Code::kUnavailable) {
-    return Error(Code::kUnavailable, "another picchio is writing to {}: wait for it",
-                 PathText(FolderOf(store)));
-  }
+  const Result<FolderLock> lock = FolderLock::Take(ParentOf(store));
+  if (!lock && lock.error().code() == Code::kUnavailable) return SomebodyElse(ParentOf(store));
   PICCHIO_RETURN_IF_ERROR(lock.status());
-  auto checked = CheckStore(store, num_threads, stop);
+  PICCHIO_ASSIGN_OR_RETURN(File file, File::OpenForUpdate(store));
+  return RepairStore(file, store, model_folder, num_threads, stop);
+}
+
+Result<RepairReport> RepairStore(File& file, const Path& store, const Path& model_folder,
+                                 int num_threads, const std::atomic<bool>& stop) {
+  // One file from the first look at it to the last write, and nobody else's meanwhile: a store that
+  // is put in its place, by a pack into the folder that a link leads to, is another one.
+  PICCHIO_ASSIGN_OR_RETURN(const bool locked, file.TryLock());
+  if (!locked) return SomebodyElse(store);
+  auto checked = CheckStore(file, num_threads, stop);
   if (!checked && checked.error().code() == Code::kCorrupt) {
     return Error(Code::kCorrupt, "{}; only records can be repaired: {}", checked.error().message(),
                  StoreRemedy(store, model_folder, /*only_records=*/false));
   }
   PICCHIO_RETURN_IF_ERROR(checked.status());
   RepairReport report{.num_records = checked->index.superblock().num_entries};
-  if (!checked->dense_fault.ok()) return checked->dense_fault.WithContext(PathText(store));
-  if (checked->faults.empty()) return report;
+  Status failure;
+  if (!checked->dense_fault.ok()) {
+    failure = Error(Code::kCorrupt, "{}: {}; only records can be repaired: {}", PathText(store),
+                    checked->dense_fault.message(),
+                    StoreRemedy(store, model_folder, /*only_records=*/false));
+  }
+  if (checked->faults.empty()) {
+    PICCHIO_RETURN_IF_ERROR(failure);
+    return report;
+  }
 
   PICCHIO_ASSIGN_OR_RETURN(const ModelFolder model, OpenModelFolder(model_folder));
   if (!HasExpertContainers(model.manifest)) {
@@ -88,11 +106,16 @@ Result<RepairReport> RepairStore(const Path& store, const Path& model_folder, in
   PICCHIO_ASSIGN_OR_RETURN(
       const ContainerRecords container,
       ContainerRecords::Open(model.tensors, checked->index.layout(), model.config));
-  PICCHIO_ASSIGN_OR_RETURN(File file, File::OpenForWrite(store));
   PICCHIO_ASSIGN_OR_RETURN(
       AlignedBuffer buffer,
       AlignedBuffer::Allocate(checked->index.padded_record_bytes(), kMinFlatBlock));
-  Status failure;
+  PICCHIO_ASSIGN_OR_RETURN(const bool in_place, file.IsAt(store));
+  if (!in_place) {
+    return Error(Code::kUnavailable,
+                 "{} was replaced while it was checked, and nothing was written: run the command "
+                 "again",
+                 PathText(store));
+  }
   for (const StoreFault& fault : checked->faults) {
     if (stop.load()) return Status(Code::kCancelled, "stopped");
     Status status = RepairRecord(checked->index, container, fault.place, buffer.bytes(), file);

@@ -89,6 +89,69 @@ TEST_P(RepairedStores, AHalfWrittenRecordIsMendedByTheNextRun) {
   EXPECT_TRUE(ReadAll(store_) == spoilt);
 }
 
+// What a second pack or repair is about to write, or has put in the store's place, is not written.
+TEST_P(RepairedStores, RepairWritesToTheStoreThatItChecked) {
+  WriteAll(store_, Flipped(entries_[3].offset));
+  // A link from elsewhere: the folder's lock is another one, and the file's own counts.
+  std::filesystem::create_directory(folder_ / "beside");
+  std::filesystem::create_symlink(store_, folder_ / "beside" / "link");
+  {
+    ASSERT_OK_AND_ASSIGN(const File other, File::OpenForRead(store_));
+    ASSERT_OK_AND_ASSIGN(const bool locked, other.TryLock());
+    ASSERT_TRUE(locked);
+    EXPECT_THAT(RepairStore(folder_ / "beside" / "link", model_, 2, kNoStop),
+                Fails(Code::kUnavailable, "another picchio"));
+    // And while one is mended, no pack takes its place.
+    EXPECT_THAT(Pack(model_, {.output = store_, .version = GetParam()}, 2, kNoStop),
+                Fails(Code::kUnavailable, "another picchio is mending"));
+    EXPECT_TRUE(ReadAll(store_) == Flipped(entries_[3].offset));
+  }
+  ASSERT_OK_AND_ASSIGN(const RepairReport report,
+                       RepairStore(folder_ / "beside" / "link", model_, 2, kNoStop));
+  EXPECT_EQ(report.num_repaired, 1u);
+  EXPECT_TRUE(ReadAll(store_) == whole_);
+  // Nothing is made where nothing is.
+  EXPECT_THAT(RepairStore(folder_ / "none", model_, 2, kNoStop), Fails(Code::kNotFound, "none"));
+  EXPECT_FALSE(SomethingExists(folder_ / "none"));
+}
+
+// The whole store is put in its place, by a rename, while it is checked: before the first write.
+TEST_P(RepairedStores, AStoreThatIsReplacedMeanwhileIsLeftAlone) {
+  WriteAll(store_, Flipped(entries_[3].offset));
+  WriteAll(folder_ / "new", whole_);
+  ASSERT_OK_AND_ASSIGN(File file, File::OpenForUpdate(store_));
+  std::filesystem::rename(folder_ / "new", store_);
+  EXPECT_THAT(RepairStore(file, store_, model_, 2, kNoStop),
+              Fails(Code::kUnavailable, "was replaced while it was checked"));
+  EXPECT_TRUE(ReadAll(store_) == whole_);
+}
+
+// The dense image cannot be mended; the records beside it can.
+TEST(RepairStore, MendsRecordsBesideADamagedDenseImage) {
+  TemporaryFolder folder;
+  const Path model = folder / "model";
+  MakeModel("gpt_oss_long", PayloadKind::kInt4, model);
+  TestStore made = StoreWriter(model).Make(3);
+  made.dense = std::string(5000, 'd');
+  const std::string whole = made.Bytes();
+  const Path store = folder / "store";
+  std::string spoilt = whole;
+  ASSERT_OK_AND_ASSIGN(const FlatIndex index,
+                       FlatIndex::Read(MemoryFile("store", std::as_bytes(std::span(whole)))));
+  const RecordPlace place = RecordsOf(index)[2];
+  const uint64_t record = index.Find(place.layer, place.expert)->offset;
+  const uint64_t dense = index.superblock().dense_offset;
+  ASSERT_GT(dense, record);
+  spoilt[record] ^= 1;
+  spoilt[dense + 17] ^= 1;
+  WriteAll(store, spoilt);
+  EXPECT_THAT(RepairStore(store, model, 2, kNoStop), Fails(Code::kCorrupt, "the dense image"));
+  spoilt[record] ^= 1;
+  EXPECT_TRUE(ReadAll(store) == spoilt);
+  EXPECT_THAT(RepairStore(store, model, 2, kNoStop),
+              Fails(Code::kCorrupt, "only records can be repaired"));
+}
+
 // What a user is told to run can be run: it depends on whether the experts are anywhere else.
 TEST_P(RepairedStores, TheRemedyIsOneThatThereIs) {
   EXPECT_EQ(

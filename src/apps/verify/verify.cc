@@ -65,6 +65,7 @@ Result<std::vector<std::string>> UnlistedFiles(const Path& folder, const Manifes
 // says are in it. Adds to the report.
 Status CheckListedStore(const Path& folder, const Manifest& manifest, const std::string& name,
                         int num_threads, const std::atomic<bool>& stop, VerifyReport& report) {
+  PICCHIO_ASSIGN_OR_RETURN(const FlatModel model, ReadFlatModel(folder, manifest));
   const auto num_tensors = std::ranges::count(manifest.tensors, name, &ManifestTensor::file);
   std::optional<TensorHashes> hashes;
   RecordCheck check_tensors;
@@ -84,17 +85,19 @@ Status CheckListedStore(const Path& folder, const Manifest& manifest, const std:
   }
   PICCHIO_ASSIGN_OR_RETURN(const CheckedStore checked,
                            CheckStore(folder / name, num_threads, stop, check_tensors));
-  const FlatSuperblock& superblock = checked.index.superblock();
-  const ManifestStore* listed = FindListedStore(manifest, superblock.index_sha256);
+  // The listing, and what no hash covers: version 2's superblock.
+  const Status same =
+      CheckFlatModel(checked.index, model, /*trust_unlisted=*/false, PathText(folder / name));
+  if (!same.ok()) {
+    return Error(Code::kCorrupt, "{}; pack the model again", same.message());
+  }
+  // Version 3 is tied to the model by its id, and to the manifest by this.
+  const ManifestStore* listed = FindListedStore(manifest, checked.index.superblock().index_sha256);
   if (listed == nullptr || listed->bytes != checked.bytes) {
     return Error(Code::kCorrupt,
                  "{} is not the store that the manifest lists: its index has the SHA-256 {}; pack "
                  "the model again",
-                 PathText(folder / name), superblock.index_sha256.Hex());
-  }
-  if (superblock.version != RecordVersion::kV2 && superblock.model_id != manifest.model_id()) {
-    return Error(Code::kCorrupt, "{} is the store of model {}, this is {}", PathText(folder / name),
-                 superblock.model_id.Hex(), manifest.model_id().Hex());
+                 PathText(folder / name), checked.index.superblock().index_sha256.Hex());
   }
   report.bytes += checked.bytes;
   ++report.num_files;
