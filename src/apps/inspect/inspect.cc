@@ -1,34 +1,40 @@
 #include "apps/inspect/inspect.h"
 
 #include <algorithm>
+#include <memory>
 #include <string_view>
 
 #include "apps/model_folder.h"
+#include "apps/run/engine_setup.h"
 #include "base/human.h"
 #include "base/json.h"
+#include "model/kv_cache.h"
 
 namespace picchio {
 namespace {
 
 constexpr uint32_t kUsualContext = 8192;
 
-uint64_t BytesOf(const ManifestTensor& tensor) {
-  uint64_t bytes = DtypeBytes(tensor.dtype);
-  for (const uint64_t size : tensor.shape) bytes *= size;
-  return bytes;
-}
-
-MemoryRow RowFor(const Inspection& inspection, uint64_t memory_bytes) {
+MemoryRow RowFor(const Inspection& inspection, const EngineSetup& setup, uint64_t memory_bytes) {
   MemoryRow row{.memory_bytes = memory_bytes, .read_bytes_per_token = inspection.token_bytes};
-  const uint64_t fixed = inspection.dense_bytes + inspection.kv_bytes;
-  if (memory_bytes <= fixed || inspection.record_bytes == 0) return row;
-  row.num_slots = std::min(inspection.sizes.num_expert_records,
-                           (memory_bytes - fixed) / inspection.record_bytes);
-  row.cached_share =
-      static_cast<double>(row.num_slots) / static_cast<double>(inspection.sizes.num_expert_records);
+  const Result<MemoryPlan> plan = setup.PlanFor(memory_bytes);
+  if (!plan) return row;
+  row.context = plan->context;
+  row.num_slots = plan->num_slots;
+  row.cached_share = std::min(1.0, static_cast<double>(plan->num_slots) /
+                                       static_cast<double>(inspection.sizes.num_expert_records));
   row.read_bytes_per_token =
       static_cast<uint64_t>(static_cast<double>(inspection.token_bytes) * (1 - row.cached_share));
   return row;
+}
+
+std::string_view ExpertScheme(const Manifest& manifest) {
+  for (const ManifestTensor& tensor : manifest.tensors) {
+    if (IsExpertContainer(tensor.file) || IsInStore(manifest, tensor)) {
+      return SchemeName(tensor.scheme);
+    }
+  }
+  return "none";
 }
 
 // "30.53 B", "15.4 M".
@@ -45,26 +51,20 @@ std::string Line(std::string_view name, const std::string& value) {
 
 Result<Inspection> InspectModel(const Path& folder, const std::vector<uint64_t>& memory_bytes) {
   Inspection inspection;
-  PICCHIO_ASSIGN_OR_RETURN(inspection.manifest, LoadModelManifest(folder));
-  PICCHIO_ASSIGN_OR_RETURN(inspection.config, ModelConfig::Load(folder));
+  PICCHIO_ASSIGN_OR_RETURN(const std::unique_ptr<EngineSetup> setup, EngineSetup::Open(folder, {}));
+  inspection.manifest = setup->folder().manifest;
+  inspection.config = setup->config();
   inspection.sizes = SizesOf(inspection.config);
-  for (const ManifestTensor& tensor : inspection.manifest.tensors) {
-    if (IsExpertContainer(tensor.file) || IsInStore(inspection.manifest, tensor)) {
-      inspection.expert_bytes += BytesOf(tensor);
-      inspection.expert_scheme = SchemeName(tensor.scheme);
-    } else {
-      inspection.dense_bytes += BytesOf(tensor);
-    }
-  }
-  if (inspection.sizes.num_expert_records > 0) {
-    inspection.record_bytes = inspection.expert_bytes / inspection.sizes.num_expert_records;
-  }
-  inspection.token_bytes = inspection.record_bytes * inspection.sizes.records_per_token;
+  inspection.expert_scheme = ExpertScheme(inspection.manifest);
+  inspection.dense_bytes = setup->dense_bytes();
+  inspection.record_bytes = setup->record_bytes();
+  inspection.read_bytes = setup->read_bytes();
+  inspection.expert_bytes = inspection.record_bytes * inspection.sizes.num_expert_records;
+  inspection.token_bytes = inspection.read_bytes * inspection.sizes.records_per_token;
   inspection.context = std::min(kUsualContext, inspection.config.max_position_embeddings);
-  inspection.kv_bytes = inspection.sizes.kv_bytes_per_position * inspection.context +
-                        inspection.sizes.kv_window_bytes;
+  inspection.kv_bytes = KvCache::BytesFor(inspection.config, inspection.context);
   for (const uint64_t bytes : memory_bytes) {
-    inspection.memory.push_back(RowFor(inspection, bytes));
+    inspection.memory.push_back(RowFor(inspection, *setup, bytes));
     // More memory than holds everything changes nothing more.
     if (inspection.memory.back().cached_share == 1) break;
   }
@@ -100,15 +100,15 @@ std::string InspectionTable(const Inspection& inspection) {
   out +=
       Line("uncached token", fmt::format("reads {} records, {}", inspection.sizes.records_per_token,
                                          FormatBytes(inspection.token_bytes)));
-  out += "\n  memory      experts cached      read per token if all are used evenly\n";
+  out += "\n    free    context   experts cached      read per token if all are used evenly\n";
   for (const MemoryRow& row : inspection.memory) {
     if (row.num_slots == 0) {
-      out += fmt::format("{:>10}  does not hold the dense weights and the KV cache\n",
+      out += fmt::format("{:>10}  does not hold the dense weights and what a run needs\n",
                          FormatMemory(row.memory_bytes));
     } else {
-      out +=
-          fmt::format("{:>10}  {:>7} ({:5.1f} %)  {:>12}\n", FormatMemory(row.memory_bytes),
-                      row.num_slots, 100 * row.cached_share, FormatBytes(row.read_bytes_per_token));
+      out += fmt::format("{:>10}  {:>7}  {:>7} ({:5.1f} %)  {:>12}\n",
+                         FormatMemory(row.memory_bytes), row.context, row.num_slots,
+                         100 * row.cached_share, FormatBytes(row.read_bytes_per_token));
     }
   }
   return out;
@@ -131,6 +131,7 @@ std::string InspectionJson(const Inspection& inspection) {
             {"expert_scheme", inspection.expert_scheme},
             {"dense_bytes", inspection.dense_bytes},
             {"record_bytes", inspection.record_bytes},
+            {"padded_record_bytes", inspection.read_bytes},
             {"num_records", inspection.sizes.num_expert_records},
             {"expert_bytes", inspection.expert_bytes},
             {"records_per_token", inspection.sizes.records_per_token},
@@ -140,6 +141,7 @@ std::string InspectionJson(const Inspection& inspection) {
             {"memory", Json::array()}};
   for (const MemoryRow& row : inspection.memory) {
     json["memory"].push_back({{"memory_bytes", row.memory_bytes},
+                              {"context", row.context},
                               {"num_slots", row.num_slots},
                               {"cached_share", row.cached_share},
                               {"read_bytes_per_token", row.read_bytes_per_token}});

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cctype>
 #include <string_view>
 
 #include "base/human.h"
@@ -12,16 +13,11 @@
 namespace picchio {
 namespace {
 
-std::string_view KindName(PayloadKind kind) {
-  switch (kind) {
-    case PayloadKind::kInt4:
-      return "int4";
-    case PayloadKind::kMxfp4:
-      return "mxfp4";
-    case PayloadKind::kBf16:
-      break;
-  }
-  return "bf16";
+// As the flags of convert spell it.
+std::string KindName(PayloadKind kind) {
+  std::string name(PayloadKindName(kind));
+  for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return name;
 }
 
 std::string_view RoleName(FlatRole role) {

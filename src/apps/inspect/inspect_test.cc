@@ -2,6 +2,7 @@
 
 #include "apps/convert/checkpoint_test_support.h"
 #include "apps/convert/convert.h"
+#include "apps/run/engine_setup.h"
 #include "support/test_support.h"
 
 namespace picchio {
@@ -20,22 +21,60 @@ TEST(InspectModel, CountsBytesFromTheShape) {
   ASSERT_OK_AND_ASSIGN(const Inspection inspection, InspectModel(out.path(), {1 << 10, 1 << 30}));
   EXPECT_EQ(inspection.record_bytes, record);
   EXPECT_EQ(inspection.expert_bytes, 48 * record);
-  EXPECT_EQ(inspection.token_bytes, 16 * record);
+  // The store's blocks are of 4 KiB: what is read, and what a slot takes.
+  const uint64_t padded = (record + 4095) / 4096 * 4096;
+  EXPECT_EQ(inspection.read_bytes, padded);
+  EXPECT_EQ(inspection.token_bytes, 16 * padded);
   EXPECT_EQ(inspection.expert_scheme, "int4_mse");
   EXPECT_EQ(inspection.context, 8192u);
   // Keys and values of 2 heads of 32 in 4 layers, F32.
-  EXPECT_EQ(inspection.kv_bytes, uint64_t{8192} * 2 * 2 * 32 * 4 * 4);
+  const uint64_t position = 2 * 2 * 32 * 4 * 4;
+  EXPECT_EQ(inspection.kv_bytes, uint64_t{8192} * position);
   ASSERT_EQ(inspection.memory.size(), 2u);
   EXPECT_EQ(inspection.memory[0].num_slots, 0u);
+  EXPECT_EQ(inspection.memory[0].context, 0u);
   EXPECT_EQ(inspection.memory[1].num_slots, 48u);
+  EXPECT_EQ(inspection.memory[1].context, 8192u);
   EXPECT_EQ(inspection.memory[1].cached_share, 1.0);
   EXPECT_EQ(inspection.memory[1].read_bytes_per_token, 0u);
+}
 
-  // A memory for half of the experts halves the reads.
-  const uint64_t half = inspection.dense_bytes + inspection.kv_bytes + 24 * record;
-  ASSERT_OK_AND_ASSIGN(const Inspection halved, InspectModel(out.path(), {half}));
-  EXPECT_EQ(halved.memory[0].num_slots, 24u);
-  EXPECT_EQ(halved.memory[0].read_bytes_per_token, 8 * record);
+// From where nothing fits to where all does, a slot at a time: the rows hold what they say beside
+// the reserve of a run (256 MiB at least), and the same as a run plans.
+TEST(InspectModel, RowsAreWhatARunWouldPlan) {
+  TemporaryFolder out;
+  ASSERT_OK(Convert(FixtureCheckpoint("qwen3_moe_tiny"), out.path(), {}, 2, kGoOn));
+  std::vector<uint64_t> sizes;
+  for (uint64_t bytes = uint64_t{200} << 20; bytes < uint64_t{330} << 20; bytes += 64 << 10) {
+    sizes.push_back(bytes);
+  }
+  ASSERT_OK_AND_ASSIGN(const Inspection inspection, InspectModel(out.path(), sizes));
+  ASSERT_OK_AND_ASSIGN(const auto setup, EngineSetup::Open(out.path(), {}));
+  ASSERT_FALSE(inspection.memory.empty());
+  size_t between = 0;
+  uint64_t slots = 0;
+  for (const MemoryRow& row : inspection.memory) {
+    EXPECT_GE(row.num_slots, slots);
+    slots = row.num_slots;
+    const auto plan = setup->PlanFor(row.memory_bytes);
+    ASSERT_EQ(plan.has_value(), row.num_slots > 0);
+    if (!plan.has_value()) continue;
+    EXPECT_EQ(row.num_slots, plan->num_slots);
+    EXPECT_EQ(row.context, plan->context);
+    EXPECT_NEAR(row.cached_share, static_cast<double>(row.num_slots) / 48, 1e-12);
+    if (row.num_slots <= 2 || row.num_slots == 48) continue;
+    ++between;
+    EXPECT_LE(inspection.dense_bytes + uint64_t{row.context} * 2 * 2 * 32 * 4 * 4 +
+                  row.num_slots * inspection.read_bytes + (uint64_t{256} << 20),
+              row.memory_bytes);
+    EXPECT_EQ(row.read_bytes_per_token,
+              static_cast<uint64_t>(static_cast<double>(inspection.token_bytes) *
+                                    (1 - static_cast<double>(row.num_slots) / 48)));
+  }
+  EXPECT_GT(between, 3u);
+  EXPECT_EQ(inspection.memory.back().num_slots, 48u);
+  ASSERT_OK_AND_ASSIGN(const MemoryPlan here, setup->Plan());
+  EXPECT_EQ(here.num_slots, 48u);
 }
 
 TEST(InspectModel, TableAndJsonSayTheSame) {

@@ -4,7 +4,6 @@
 #include <utility>
 #include <vector>
 
-#include "base/memory_info.h"
 #include "base/thread_pool.h"
 #include "model/dense_weights.h"
 
@@ -56,9 +55,17 @@ RunDemand EngineSetup::demand() const {
 }
 
 Result<MemoryPlan> EngineSetup::Plan(uint32_t longest_prompt) const {
+  PICCHIO_ASSIGN_OR_RETURN(const MemoryInfo memory, ReadMemoryInfo());
+  return Plan(longest_prompt, memory);
+}
+
+Result<MemoryPlan> EngineSetup::PlanFor(uint64_t free_bytes, uint32_t longest_prompt) const {
+  return Plan(longest_prompt, {.physical_bytes = free_bytes, .available_bytes = free_bytes});
+}
+
+Result<MemoryPlan> EngineSetup::Plan(uint32_t longest_prompt, const MemoryInfo& memory) const {
   MemoryWishes wishes = options_.memory;
   wishes.longest_prompt = longest_prompt;
-  PICCHIO_ASSIGN_OR_RETURN(const MemoryInfo memory, ReadMemoryInfo());
   return PlanRun(demand(), wishes, memory);
 }
 

@@ -11,6 +11,7 @@
 #include "apps/model_folder.h"
 #include "apps/run/expert_storage.h"
 #include "apps/run/run_memory.h"
+#include "base/memory_info.h"
 #include "base/status.h"
 #include "engine/memory_plan.h"
 #include "engine/memory_watch.h"
@@ -62,6 +63,13 @@ class EngineSetup {
   // The ledger of a run whose prompts have at most so many tokens, for the memory that is free now.
   // Refuses what does not fit with the figures.
   Result<MemoryPlan> Plan(uint32_t longest_prompt = UINT32_MAX) const;
+  // The same where so many bytes are free.
+  Result<MemoryPlan> PlanFor(uint64_t free_bytes, uint32_t longest_prompt = UINT32_MAX) const;
+
+  uint64_t dense_bytes() const { return dense_bytes_; }
+  uint64_t record_bytes() const { return storage_.source->layout().record_bytes; }
+  // What loading one expert reads.
+  uint64_t read_bytes() const { return storage_.source->slot_bytes(); }
 
  private:
   friend class Engine;
@@ -70,6 +78,7 @@ class EngineSetup {
       : folder_(std::move(folder)), options_(options) {}
 
   bool dense_has_biases() const;
+  Result<MemoryPlan> Plan(uint32_t longest_prompt, const MemoryInfo& memory) const;
 
   ModelFolder folder_;
   EngineOptions options_;
