@@ -26,12 +26,12 @@ Status CheckTarget(const Path& folder) {
 
 }  // namespace
 
-Result<FolderInTheMaking> FolderInTheMaking::Create(const Path& folder) {
+Result<FolderInTheMaking> FolderInTheMaking::Create(const Path& name) {
+  // A slash at the end names the same folder, and would put the temporary one into it.
+  const Path folder = name.has_filename() ? name : name.parent_path();
   PICCHIO_RETURN_IF_ERROR(CheckTarget(folder));
   const Path temporary = TemporaryName(folder);
-  std::error_code error;
-  std::filesystem::create_directories(temporary, error);
-  if (error) return ErrnoError(error.value(), "cannot make the folder " + PathText(temporary));
+  PICCHIO_RETURN_IF_ERROR(MakeFolders(temporary));
   Result<FolderLock> lock = FolderLock::Take(temporary);
   if (!lock && lock.error().code() == Code::kUnavailable) {
     return Error(Code::kUnavailable, "another picchio is making {}: wait for it", PathText(folder));
@@ -40,7 +40,8 @@ Result<FolderInTheMaking> FolderInTheMaking::Create(const Path& folder) {
   PICCHIO_RETURN_IF_ERROR(CheckTarget(folder));  // Whoever had the lock may have put it there.
   // The folder itself stays, for the lock is on it.
   PICCHIO_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListFiles(temporary));
-  for (const std::string& name : names) std::filesystem::remove(temporary / name, error);
+  std::error_code ignored;
+  for (const std::string& left : names) std::filesystem::remove(temporary / left, ignored);
   return FolderInTheMaking(folder, std::move(lock).value());
 }
 

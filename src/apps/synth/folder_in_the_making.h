@@ -15,7 +15,7 @@ class FolderInTheMaking {
  public:
   // Fails with kInvalidArgument where something of that name is there that is no empty folder, with
   // kUnavailable where another process makes it. What a killed one left is removed.
-  static Result<FolderInTheMaking> Create(const Path& folder);
+  static Result<FolderInTheMaking> Create(const Path& name);
 
   FolderInTheMaking(FolderInTheMaking&& other) noexcept
       : folder_(std::exchange(other.folder_, Path())), lock_(std::move(other.lock_)) {}
