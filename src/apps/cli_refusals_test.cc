@@ -108,6 +108,34 @@ TEST(CliRefusals, NumbersAreRefusedByTheirFlag) {
   }
 }
 
+// What was given as "" was most likely an unset variable: it is never the default.
+TEST(CliRefusals, AnEmptyNameIsNoName) {
+  for (const char* arguments :
+       {"convert '' x",         "convert x ''",     "pack ''",
+        "pack x -o ''",         "verify ''",        "verify x --model ''",
+        "inspect ''",           "diff '' x",        "diff x ''",
+        "tokenize ''",          "run ''",           "run --model ''",
+        "run x --flat ''",      "run x --trace ''", "perplexity '' x",
+        "perplexity x ''",      "bench io ''",      "bench io x --model ''",
+        "bench io x --html ''", "bench cache ''",   "synth '' --shape qwen3-30b-a3b"}) {
+    const Outcome outcome = Picchio(arguments);
+    EXPECT_EQ(outcome.exit_code, 2) << arguments;
+    EXPECT_EQ(outcome.out, "") << arguments;
+    EXPECT_THAT(outcome.err, testing::HasSubstr("is empty")) << arguments;
+  }
+}
+
+// A store may lie on a device: whatever is no folder is looked at as a store.
+TEST(CliRefusals, WhatIsNoFolderIsNotCalledOne) {
+  for (const char* command : {"inspect", "verify"}) {
+    const Outcome outcome = Picchio(std::string(command) + " /dev/null");
+    EXPECT_EQ(outcome.exit_code, 1);
+    EXPECT_THAT(outcome.err, testing::HasSubstr("/dev/null"));
+    EXPECT_THAT(outcome.err, testing::Not(testing::HasSubstr("not a folder")));
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
+  }
+}
+
 TEST(CliRefusals, TwoOutputsAreTwoFiles) {
   TemporaryFolder folder;
   std::filesystem::create_directory(folder / "sub");

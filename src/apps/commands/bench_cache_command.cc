@@ -133,7 +133,9 @@ void AddBenchCacheCommand(Command& bench) {
   auto flags = std::make_shared<BenchCacheFlags>();
   Command command =
       bench.Sub("cache", "Hits of every cache policy in a recorded run, beside the best possible");
-  command.Option("TRACE", flags->trace, "What run --trace or perplexity --trace wrote").Required();
+  command.Option("TRACE", flags->trace, "What run --trace or perplexity --trace wrote")
+      .Required()
+      .Check(NotEmpty());
   Flag slots = command.Option("--slots", flags->slots, "Capacities in records, as 100,200,400")
                    .Check(EachOf(WholeNumberFrom(1, int64_t{1} << 30)));
   command.Option("--percent", flags->percent, "Capacities in percent of the model's records")

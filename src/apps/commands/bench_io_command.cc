@@ -64,7 +64,7 @@ Result<uint64_t> Check(const BenchIoFlags& flags, const IoBenchReport& report) {
   }
   if (ways.empty()) ways.push_back(IoWay::kBuffered);
   const Path store = flags.store;
-  const Path beside = store.has_parent_path() ? store.parent_path() : Path(".");
+  const Path beside = ParentOf(store);
   return CheckRecordsInEveryWay(store, flags.model.empty() ? beside : Path(flags.model), ways,
                                 InterruptFlag());
 }
@@ -106,7 +106,7 @@ void AddBenchIoCommand(Command& bench) {
   auto flags = std::make_shared<BenchIoFlags>();
   Command command =
       bench.Sub("io", "Read a store's experts in every way there is, at several depths");
-  command.Option("STORE", flags->store, "The store").Required();
+  command.Option("STORE", flags->store, "The store").Required().Check(NotEmpty());
   command
       .Option(
           "--only", flags->ways,
@@ -127,8 +127,10 @@ void AddBenchIoCommand(Command& bench) {
                  "Do not register the memory with io_uring, to see what that is worth");
   command.Switch("--check", flags->check,
                  "Then compare every record, read in each way, with the model's bytes");
-  command.Option("--model", flags->model,
-                 "With --check: the model's folder (default: the one that the store is in)");
+  command
+      .Option("--model", flags->model,
+              "With --check: the model's folder (default: the one that the store is in)")
+      .Check(NotEmpty());
   command.Switch("--json", flags->json, "Report as JSON");
   command.Option("--html", flags->html, "Write a page with charts to this file").Check(NotEmpty());
   command.Footer(

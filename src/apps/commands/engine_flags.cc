@@ -49,7 +49,7 @@ std::optional<uint64_t> CacheBytes(const std::string& text) {
 }  // namespace
 
 void EngineFlags::AddTo(Command& command) {
-  command.Option("MODEL,-m,--model", model, "Folder of the model").Required();
+  command.Option("MODEL,-m,--model", model, "Folder of the model").Required().Check(NotEmpty());
   command.Option("-c,--ctx", context, "Positions of the context (default: up to 8192)")
       .Check(WholeNumberFrom(1, 1 << 26));
   command.Option("-t,--threads", threads, "Compute threads (default: all CPUs)")

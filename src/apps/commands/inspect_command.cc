@@ -18,7 +18,9 @@ struct InspectFlags {
 };
 
 Status Run(const InspectFlags& flags) {
-  if (FileExists(flags.model)) {
+  std::error_code ignored;
+  // A store may lie on a device.
+  if (SomethingExists(flags.model) && !std::filesystem::is_directory(flags.model, ignored)) {
     PICCHIO_ASSIGN_OR_RETURN(const FlatIndex index, InspectStore(flags.model));
     std::fputs((flags.json ? StoreJson(index) : StoreTable(index)).c_str(), stdout);
     return Status::Ok();
@@ -39,10 +41,10 @@ void AddInspectCommand(Command& commands) {
   auto flags = std::make_shared<InspectFlags>();
   Command command =
       commands.Sub("inspect", "Show what a model is, what a token costs, what memory holds");
-  command.Option("MODEL", flags->model, "Folder of the model, or a store").Required();
-  command
-      .Option("--memory", flags->memory_gib, "Memory sizes to look at, in GiB")
-
+  command.Option("MODEL", flags->model, "Folder of the model, or a store")
+      .Required()
+      .Check(NotEmpty());
+  command.Option("--memory", flags->memory_gib, "Memory sizes to look at, in GiB")
       .Check(NumberFrom(0.001, 1e6));
   command.Switch("--json", flags->json, "Report as JSON");
   command.Footer(

@@ -74,7 +74,7 @@ void AddPerplexityCommand(Command& commands) {
   auto flags = std::make_shared<PerplexityFlags>();
   Command command = commands.Sub("perplexity", "Measure how well a model predicts a text");
   flags->engine.AddTo(command);
-  command.Option("FILE", flags->file, "The text").Required();
+  command.Option("FILE", flags->file, "The text").Required().Check(NotEmpty());
   command.Switch("--ids", flags->ids, "FILE holds token ids");
   command.Switch("--json", flags->json, "Report as JSON");
   command.Footer(

@@ -76,12 +76,10 @@ Result<uint64_t> RandomSeed() {
 // The file that a name leads to, whatever its spelling: links and dots resolved.
 Path Resolved(const std::string& name) {
   std::error_code error;
-  Path absolute = std::filesystem::absolute(name, error);
-  // A link to a file that is not there yet is followed too; as many as the system would follow.
-  for (int i = 0; i < 40 && std::filesystem::is_symlink(absolute, error); ++i) {
-    absolute = absolute.parent_path() / std::filesystem::read_symlink(absolute, error);
-  }
-  Path resolved = std::filesystem::weakly_canonical(absolute, error);
+  const Path absolute = std::filesystem::absolute(name, error);
+  // A link to a file that is not there yet is followed too.
+  const Result<Path> target = FollowLinks(absolute);
+  Path resolved = std::filesystem::weakly_canonical(target ? *target : absolute, error);
   return error ? absolute.lexically_normal() : resolved;
 }
 

@@ -6,7 +6,7 @@
 #include "apps/commands/flag_checks.h"
 #include "apps/standard_input.h"
 #include "base/json.h"
-#include "base/utf8.h"
+#include "base/printable.h"
 #include "tokenizer/tokenizer.h"
 
 namespace picchio {
@@ -29,26 +29,6 @@ Result<std::string> TextOf(const TokenizeFlags& flags, bool text_given) {
   return ReadStandardInput(kMaxTextBytes);
 }
 
-// A token's bytes in double quotes: control and non-UTF-8 bytes as \xNN, so that a line is a line.
-std::string Piece(std::string_view bytes) {
-  std::string out = "\"";
-  while (!bytes.empty()) {
-    const auto first = static_cast<unsigned char>(bytes.front());
-    const size_t valid = ValidUtf8Prefix(bytes);
-    if (valid == 0 || first < 0x20 || first == 0x7f) {
-      out += fmt::format("\\x{:02x}", first);
-      bytes.remove_prefix(1);
-      continue;
-    }
-    if (first == '"' || first == '\\') out += '\\';
-    size_t length = 1;
-    while (length < bytes.size() && (bytes[length] & 0xC0) == 0x80) ++length;
-    out += bytes.substr(0, length);
-    bytes.remove_prefix(length);
-  }
-  return out + '"';
-}
-
 Status Run(const TokenizeFlags& flags, bool text_given) {
   Path path = flags.model;
   std::error_code ignored;
@@ -66,7 +46,7 @@ Status Run(const TokenizeFlags& flags, bool text_given) {
     if (flags.ids_only) {
       std::printf("%d\n", id);
     } else {
-      std::printf("%8d  %s\n", id, Piece(tokenizer.TokenBytes(id)).c_str());
+      std::printf("%8d  %s\n", id, QuotedBytes(tokenizer.TokenBytes(id)).c_str());
     }
   }
   return Status::Ok();
@@ -78,7 +58,8 @@ void AddTokenizeCommand(Command& commands) {
   auto flags = std::make_shared<TokenizeFlags>();
   Command command = commands.Sub("tokenize", "Show the token ids and pieces of a text");
   command.Option("MODEL", flags->model, "Folder of a model or checkpoint, or a tokenizer.json")
-      .Required();
+      .Required()
+      .Check(NotEmpty());
   Flag text = command.Option("-p,--prompt", flags->text, "The text");
   command.Option("-f,--file", flags->file, "File that holds the text")
       .Excludes(text)
