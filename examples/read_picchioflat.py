@@ -62,8 +62,12 @@ class Store:
             raise StoreError(f"block_size is {self.block_size}")
         if not (1 <= self.n_layers <= 1024 and 1 <= self.n_experts <= 4096):
             raise StoreError(f"{self.n_layers} layers of {self.n_experts} experts")
+        if not 1 <= self.topk <= self.n_experts:
+            raise StoreError(f"topk is {self.topk}, expected 1 to {self.n_experts}")
+        if not (self.hidden and self.moe_inter):
+            raise StoreError(f"experts of {self.hidden} by {self.moe_inter}")
         self.kind, self.biases, self.model_id = 0, False, None
-        self.dense_offset = self.dense_len = 0
+        self.dense_offset = self.dense_len = self.member = 0
         if self.version == 3:
             self._read_version_3(head)
         self.entry_bytes = 24 if self.version == 2 else 64
@@ -98,6 +102,14 @@ class Store:
             raise StoreError(f"role {self.role} is unknown")
         _expect("entry_bytes", entry_bytes, 64)
         self.biases = bool(flags & 1)
+        if not self.dense_len:
+            _expect("dense_offset and dense_sha256 of no dense image",
+                    (self.dense_offset, any(self.dense_sha256)), (0, False))
+        if self.role == 0:
+            _expect("member, members and set_id of a single store",
+                    (self.member, self.members, any(self.set_id)), (0, 1, False))
+        elif not (2 <= self.members <= 65536 and self.member < self.members and any(self.set_id)):
+            raise StoreError(f"member {self.member} of {self.members}, set {self.set_id.hex()}")
 
     def _read(self, offset, size):
         self.file.seek(offset)
@@ -142,10 +154,11 @@ class Store:
         offset, size, padded = struct.unpack_from("<QII", raw)
         if self.version == 2:
             return offset, size, padded, None, raw[16:]
-        kind, codec, _, zero_a, crc, zero_b = struct.unpack_from("<HHHHII", raw, 16)
+        kind, codec, member, zero_a, crc, zero_b = struct.unpack_from("<HHHHII", raw, 16)
         if codec:
             raise StoreError(f"codec {codec} is unknown")
         _expect("kind", kind, self.kind)
+        _expect("member", member, self.member)
         _expect("reserved fields", (zero_a, zero_b), (0, 0))
         return offset, size, padded, crc, raw[32:]
 
@@ -165,9 +178,24 @@ class Store:
         if self.dense_len:
             _expect("dense_offset", self.dense_offset, end)
             end += _round_up(self.dense_len, self.block_size)
+            self._check_dense_padding(end)
         if self.version == 3:
             _expect("store_bytes", self.store_bytes, end)
         _expect("the file's size", os.fstat(self.file.fileno()).st_size, end)
+
+    def _check_dense_padding(self, end):
+        begin = self.dense_offset + self.dense_len
+        if any(self._read(begin, end - begin)):
+            raise StoreError("padding of the dense image is not zero")
+
+    def dense(self):
+        """The dense image, a safetensors file, checked; None where there is none."""
+        if not self.dense_len:
+            return None
+        data = self._read(self.dense_offset, self.dense_len)
+        if hashlib.sha256(data).digest() != self.dense_sha256:
+            raise StoreError("the dense image is damaged")
+        return data
 
     def record(self, layer, expert):
         """The record's bytes, checked; None where the store does not hold the expert."""
@@ -201,6 +229,8 @@ def main(args):
                 print(f"model {store.model_id.hex()}")
             for key in store.experts():
                 store.record(*key)
+            if store.dense() is not None:
+                print(f"a dense image of {store.dense_len} bytes")
             print(f"{store.n_entries} records of {store.record_bytes()} bytes, all intact")
             return 0
         layer, expert = int(args[1]), int(args[2])
