@@ -7,12 +7,16 @@ JOBS   ?= $(shell nproc)
 
 all: build
 
+# What is not asked for is off: the build folder would remember what was asked for before.
+CMAKE_ARGS ?=
+OPTIONS    := -DPICCHIO_BENCH=OFF -DPICCHIO_WERROR=OFF
+
 # Installs the Debian packages that are missing.
 deps:
 	@scripts/deps
 
 build: deps
-	@cmake --preset $(PRESET) --log-level=WARNING $(CMAKE_ARGS)
+	@cmake --preset $(PRESET) --log-level=WARNING $(OPTIONS) $(CMAKE_ARGS)
 	@cmake --build $(BUILD) -j $(JOBS)
 
 # A page of text from the model that comes with the sources.
