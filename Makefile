@@ -11,9 +11,9 @@ all: build
 CMAKE_ARGS ?=
 OPTIONS    := -DPICCHIO_BENCH=OFF -DPICCHIO_WERROR=OFF
 
-# Installs the Debian packages that are missing.
+# Installs the Debian packages that are missing. The sanitizers are clang's, as the fuzzer is.
 deps:
-	@scripts/deps
+	@scripts/deps $(if $(filter asan-ubsan,$(PRESET)),--ci)
 
 build: deps
 	@cmake --preset $(PRESET) --log-level=WARNING $(OPTIONS) $(CMAKE_ARGS)
@@ -39,7 +39,7 @@ fmt:
 	@scripts/deps --ci
 	@git ls-files '*.cc' '*.h' ':!third_party/*' | xargs clang-format -i
 
-# clang-tidy over what changed since BASE (a commit, or "all"; two days ago unless said otherwise).
+# clang-tidy over what changed since BASE (a commit, or "all"; half a day older than HEAD unless said otherwise).
 lint: build
 	@scripts/deps --ci
 	@scripts/lint $(BUILD) $(BASE)

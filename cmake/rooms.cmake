@@ -3,7 +3,7 @@
 # One library picchio_NAME of the folder's *.cc files, beside it:
 #   *_test.cc   all together one GoogleTest program NAME_test
 #   *_bench.cc  each a benchmark program, with -DPICCHIO_BENCH=ON
-#   *_fuzz.cc   each a fuzz target NAME_fuzz; without libFuzzer, a test that replays its seed inputs
+#   *_fuzz.cc   each a fuzz target NAME_fuzz, and a test that replays its seed inputs
 # A room's DEPENDS are the rooms whose headers it may include; tests/include_order_test holds the
 # sources to the table of docs/architecture.md.
 function(picchio_room name)
@@ -64,9 +64,11 @@ function(picchio_fuzz_target source library)
   target_link_libraries(${target} PRIVATE ${library})
   if(PICCHIO_FUZZ)
     target_link_options(${target} PRIVATE -fsanitize=fuzzer)
-    set_property(GLOBAL APPEND PROPERTY PICCHIO_FUZZ_TARGETS ${target})
+    set(once -runs=0)
   else()
     target_sources(${target} PRIVATE ${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.cc)
-    add_test(NAME fuzz_seeds/${target} COMMAND ${target} ${seeds})
+  endif()
+  if(PICCHIO_TESTS)
+    add_test(NAME fuzz_seeds/${target} COMMAND ${target} ${once} ${seeds})
   endif()
 endfunction()
