@@ -146,12 +146,16 @@ TEST(CliRefusals, TwoOutputsAreTwoFiles) {
   for (const auto& [logits, ids] :
        {std::pair("new", "new"), std::pair("./sub/../new", "new"), std::pair("there", "link"),
         std::pair("nowhere", "dangling"), std::pair("sub//new", "sub/new")}) {
-    const Outcome outcome = Picchio(
-        "run " + Shell(DemoModel()) + " -p x -n 1 --logits-out " + logits + " --ids-out " + ids,
-        run);
-    EXPECT_EQ(outcome.exit_code, 1) << logits << " " << ids;
-    EXPECT_THAT(outcome.err, testing::HasSubstr("are the same file")) << outcome.err;
-    EXPECT_EQ(outcome.out, "");
+    for (const auto& [flag, other] :
+         {std::pair("--logits-out", "--ids-out"), std::pair("--logits-out", "--trace"),
+          std::pair("--trace", "--ids-out")}) {
+      const Outcome outcome = Picchio("run " + Shell(DemoModel()) + " -p x -n 1 " + flag + " " +
+                                          logits + " " + other + " " + ids,
+                                      run);
+      EXPECT_EQ(outcome.exit_code, 1) << flag << " " << logits << " " << other << " " << ids;
+      EXPECT_THAT(outcome.err, testing::HasSubstr("are the same file")) << outcome.err;
+      EXPECT_EQ(outcome.out, "");
+    }
   }
   EXPECT_EQ(ReadAll(folder / "there"), "old");
 }

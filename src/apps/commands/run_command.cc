@@ -1,5 +1,6 @@
 #include <sys/random.h>
 
+#include <array>
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
@@ -84,13 +85,20 @@ Path Resolved(const std::string& name) {
 }
 
 Status CheckOutputs(const RunFlags& flags) {
-  if (flags.logits_out.empty() || flags.ids_out.empty() ||
-      Resolved(flags.logits_out) != Resolved(flags.ids_out)) {
-    return Status::Ok();
+  const std::array<std::pair<const char*, std::string>, 3> outputs = {
+      {{"--logits-out", flags.logits_out},
+       {"--ids-out", flags.ids_out},
+       {"--trace", flags.engine.trace}}};
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    for (size_t j = i + 1; j < outputs.size(); ++j) {
+      const auto& [flag, name] = outputs[i];
+      const auto& [other_flag, other] = outputs[j];
+      if (name.empty() || other.empty() || Resolved(name) != Resolved(other)) continue;
+      return Error(Code::kInvalidArgument, "{} {} and {} {} are the same file: give them two names",
+                   flag, Quoted(name), other_flag, Quoted(other));
+    }
   }
-  return Error(Code::kInvalidArgument,
-               "--logits-out {} and --ids-out {} are the same file: give them two names",
-               Quoted(flags.logits_out), Quoted(flags.ids_out));
+  return Status::Ok();
 }
 
 // A flag beats the model's generation_config.json, which beats the neutral value. A model that says

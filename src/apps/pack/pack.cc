@@ -1,7 +1,9 @@
 #include "apps/pack/pack.h"
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "apps/model_folder.h"
@@ -10,16 +12,42 @@
 #include "apps/pack/record_runs.h"
 #include "apps/pack/store_file.h"
 #include "apps/pack/store_listing.h"
+#include "apps/pack/tensor_hashes.h"
 #include "apps/progress.h"
 
 namespace picchio {
 namespace {
 
+bool IsIn(const Path& folder, const Path& file) {
+  std::error_code error;
+  return std::filesystem::equivalent(ParentOf(file), folder, error);
+}
+
 // The store's name in the model's folder, or empty where it lies elsewhere.
 std::string NameInFolder(const Path& folder, const Path& store) {
-  std::error_code error;
-  return std::filesystem::equivalent(ParentOf(store), folder, error) ? PathText(store.filename())
-                                                                     : std::string();
+  return IsIn(folder, store) ? PathText(store.filename()) : std::string();
+}
+
+Result<FolderLock> LockedForWriting(const Path& folder) {
+  Result<FolderLock> lock = FolderLock::Take(folder);
+  if (!lock && lock.error().code() == Code::kUnavailable) {
+    return Error(Code::kUnavailable, "another picchio is writing to {}: wait for it",
+                 PathText(folder));
+  }
+  return lock;
+}
+
+// Keeps a slip of the hand in -o from costing another model its experts.
+Status CheckNotOfAnotherModel(const Path& store) {
+  const Result<Manifest> beside = LoadManifest(ParentOf(store));
+  if (!beside) return Status::Ok();
+  const std::string name = PathText(store.filename());
+  if (std::ranges::find(beside->stores, name, &ManifestStore::name) == beside->stores.end()) {
+    return Status::Ok();
+  }
+  return Error(Code::kInvalidArgument,
+               "{} is the store of another model, the one in its folder: choose another name",
+               PathText(store));
 }
 
 }  // namespace
@@ -28,11 +56,8 @@ Result<PackReport> Pack(const Path& model_folder, const PackOptions& options, in
                         const std::atomic<bool>& stop) {
   const auto start = std::chrono::steady_clock::now();
   // Before anything is read that another pack may change.
-  const Result<FolderLock> lock = FolderLock::Take(model_folder);
-  if (!lock && lock.error().code() == Code::kUnavailable) {
-    return Error(Code::kUnavailable, "another picchio is writing to {}: wait for it",
-                 PathText(model_folder));
-  }
+  const Result<FolderLock> lock = LockedForWriting(model_folder);
+  if (!lock && lock.error().code() == Code::kUnavailable) return lock.error();
   PICCHIO_ASSIGN_OR_RETURN(const ModelFolder model, OpenModelFolder(model_folder));
   PICCHIO_RETURN_IF_ERROR(lock.status());
   if (!HasExpertContainers(model.manifest)) {
@@ -53,8 +78,23 @@ Result<PackReport> Pack(const Path& model_folder, const PackOptions& options, in
   PICCHIO_ASSIGN_OR_RETURN(const ContainerRecords container,
                            ContainerRecords::Open(model.tensors, index.layout(), model.config));
 
+  const TensorHashes hashes(model.manifest, index.layout());
+  const auto sound = [&](const Status& status) {
+    return status.WithContext(
+        fmt::format("the safetensors files of {} are damaged (restore them from a copy, or convert "
+                    "the checkpoint again)",
+                    PathText(model_folder)));
+  };
+  PICCHIO_RETURN_IF_ERROR(sound(hashes.CheckBiases(model.tensors, model.config)));
+
   const Path output = options.output.value_or(model_folder / kFlatStoreName);
   const std::string name = NameInFolder(model_folder, output);
+  PICCHIO_ASSIGN_OR_RETURN(const Path target, FollowLinks(output));
+  std::optional<FolderLock> elsewhere;
+  if (!IsIn(model_folder, target)) {
+    PICCHIO_RETURN_IF_ERROR(CheckNotOfAnotherModel(target));
+    PICCHIO_ASSIGN_OR_RETURN(elsewhere, LockedForWriting(ParentOf(target)));
+  }
   const StoreListing listing(model_folder, name);
   // A store of version 3 names its model itself: away from the folder it needs no listing.
   const bool listed = !name.empty() || store.version == RecordVersion::kV2;
@@ -76,6 +116,8 @@ Result<PackReport> Pack(const Path& model_folder, const PackOptions& options, in
     };
     const auto make = [&](RecordPlace place, std::span<std::byte> record) -> Status {
       PICCHIO_RETURN_IF_ERROR(container.Read(place.layer, place.expert, record));
+      // Before the store's own hashes make whatever was read look right.
+      PICCHIO_RETURN_IF_ERROR(sound(hashes.Check(place, record)));
       container.DropCache(place.layer, place.expert);
       SetRecordHashes(index, place, record);
       return Status::Ok();

@@ -1,4 +1,4 @@
-// A store's records against the hashes that the manifest has of the experts' tensors.
+// Experts' records against what the manifest says of the tensors that they are made of.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,11 @@
 
 #include "apps/pack/record_check.h"
 #include "base/status.h"
+#include "format/expert_container.h"
 #include "format/expert_record.h"
 #include "format/manifest.h"
+#include "model/config.h"
+#include "format/tensor_directory.h"
 
 namespace picchio {
 
@@ -18,13 +21,19 @@ class TensorHashes {
  public:
   TensorHashes(const Manifest& manifest, const ExpertRecordLayout& layout);
 
-  // Fails with kCorrupt unless each tensor that is a part of the record has the SHA-256 that the
-  // manifest lists, naming the tensor. The bytes between them and the biases are not asked.
+  // Fails with kCorrupt unless each tensor that is a part of the record has the dtype, shape,
+  // scheme and SHA-256 that the manifest lists, naming the tensor. The bytes
+  // between them and the biases are not asked.
   Status Check(RecordPlace place, std::span<const std::byte> record) const;
 
+  // The same for the biases, of which safetensors hold one tensor for all experts of a layer.
+  Status CheckBiases(const TensorDirectory& tensors, const ModelConfig& config) const;
+
  private:
+  Result<const ManifestTensor*> Listed(const ExpertTensor& tensor) const;
+
   const ExpertRecordLayout layout_;
-  std::unordered_map<std::string_view, const Sha256Digest*> hashes_;
+  std::unordered_map<std::string_view, const ManifestTensor*> listed_;
 };
 
 }  // namespace picchio
