@@ -427,7 +427,7 @@ INSTANTIATE_TEST_SUITE_P(
                       [](auto& c) {
                         SetBytes(c["model.layers.1.mlp.experts.down_proj_scales"].bytes, 5, "\xff");
                       },
-                      {.keep_safetensors = true},
+                      {.experts = {}, .keep_safetensors = true},
                       "down_proj_scales\": row 1 block 1: its MXFP4 scale is 255"},
         BadCheckpoint{"e8m0_nan_requantised",
                       "gpt_oss_tiny",
