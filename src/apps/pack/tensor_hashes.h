@@ -11,8 +11,8 @@
 #include "format/expert_container.h"
 #include "format/expert_record.h"
 #include "format/manifest.h"
-#include "model/config.h"
 #include "format/tensor_directory.h"
+#include "model/config.h"
 
 namespace picchio {
 
