@@ -91,6 +91,11 @@ TEST(Cli, LostOutputIsAFailure) {
     }
     EXPECT_EQ(WEXITSTATUS(std::system((line + "> /dev/null <&- 2>&-").c_str())), 0) << command;
   }
+  for (const char* command : {" --help", " --version", " run --help"}) {
+    const std::string line = Shell(BuildFile("picchio")) + command + " > /dev/full 2> " + err;
+    EXPECT_EQ(WEXITSTATUS(std::system(line.c_str())), 1) << command;
+    EXPECT_THAT(ReadAll(folder / "err"), testing::HasSubstr("cannot write to standard output"));
+  }
   EXPECT_EQ(Picchio("verify " + Shell(DemoModel())).exit_code, 0);
   EXPECT_EQ(Picchio("run " + Shell(DemoModel()) + " -p x -n 1 --ids-out /dev/null").exit_code, 1);
 }

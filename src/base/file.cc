@@ -257,12 +257,35 @@ Status MakeFolders(const Path& folder) {
   return Status::Ok();
 }
 
+namespace {
+
+// For the kernel's own files (/proc/cpuinfo), which say that they have no bytes and have some.
+Result<std::string> ReadToTheEnd(const File& file, uint64_t max_bytes) {
+  constexpr size_t kPieceBytes = 64_KiB;
+  std::string text;
+  while (text.size() <= max_bytes) {
+    const size_t at = text.size();
+    text.resize(at + kPieceBytes);
+    const ssize_t got =
+        pread(file.descriptor(), text.data() + at, kPieceBytes, static_cast<off_t>(at));
+    const int error = errno;
+    text.resize(at + static_cast<size_t>(std::max<ssize_t>(got, 0)));
+    if (got == 0) return text;
+    if (got < 0 && error != EINTR) return ErrnoError(error, "cannot read " + file.name());
+  }
+  return Error(Code::kCorrupt, "{} has more than the {} bytes that such a file may have",
+               file.name(), max_bytes);
+}
+
+}  // namespace
+
 Result<std::string> ReadFileToString(const Path& path, uint64_t max_bytes) {
   PICCHIO_ASSIGN_OR_RETURN(const File file, File::OpenForRead(path));
   if (file.size() > max_bytes) {
     return Error(Code::kCorrupt, "{} has {} bytes, more than the {} that such a file may have",
                  file.name(), file.size(), max_bytes);
   }
+  if (file.size() == 0) return ReadToTheEnd(file, max_bytes);
   std::string text(file.size(), '\0');
   PICCHIO_RETURN_IF_ERROR(file.ReadAt(0, std::as_writable_bytes(std::span(text))));
   return text;
@@ -313,7 +336,9 @@ bool FileExists(const Path& path) {
 
 bool SomethingExists(const Path& path) {
   std::error_code ignored;
-  return std::filesystem::exists(std::filesystem::symlink_status(path, ignored));
+  // What may not be looked at (no permission, say) is taken to be there: opening it tells why.
+  return std::filesystem::symlink_status(path, ignored).type() !=
+         std::filesystem::file_type::not_found;
 }
 
 Result<std::vector<std::string>> ListFiles(const Path& folder) {

@@ -182,6 +182,20 @@ TEST(File, NamesWithSpacesAndUtf8) {
   EXPECT_THAT(names, testing::ElementsAre(name));
 }
 
+TEST(ReadFileToString, ReadsWhatHasNoSize) {
+  ASSERT_OK_AND_ASSIGN(const std::string cpus, ReadFileToString("/proc/cpuinfo", 1 << 24));
+  EXPECT_THAT(cpus, testing::HasSubstr("processor"));
+  EXPECT_THAT(ReadFileToString("/proc/cpuinfo", 10), Fails(Code::kCorrupt, "more than the 10"));
+}
+
+TEST(SomethingExists, WhereItCannotBeLookedAt) {
+  TemporaryFolder folder;
+  EXPECT_FALSE(SomethingExists(folder / "none"));
+  EXPECT_FALSE(SomethingExists(folder / "none" / "none"));
+  EXPECT_TRUE(SomethingExists(folder.path()));
+  EXPECT_TRUE(SomethingExists(folder / std::string(300, 'x')));  // Too long a name.
+}
+
 TEST(ReadFileToString, RefusesMoreThanTheLimitBeforeReading) {
   TemporaryFolder folder;
   ASSERT_OK_AND_ASSIGN(File file, File::OpenForWrite(folder / "sparse"));

@@ -2,7 +2,9 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <iostream>
 #include <new>
+#include <sstream>
 #include <utility>
 
 #include "apps/standard_output.h"
@@ -118,12 +120,14 @@ CommandLine::CommandLine(const std::string& name, const std::string& description
 CommandLine::~CommandLine() = default;
 
 int CommandLine::Run(int argc, char** argv) {
+  Command::Chosen& chosen = *root_.chosen_;
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app_->exit(error) == 0 ? 0 : 2;
+    std::ostringstream help;  // Or the version.
+    if (app_->exit(error, help, std::cerr) != 0) return 2;
+    chosen = {app_->get_name(), [text = help.str()] { return WriteStandardOutput(text); }};
   }
-  const Command::Chosen& chosen = *root_.chosen_;
   Status status;
   try {
     status = chosen.run();

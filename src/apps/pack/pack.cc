@@ -93,7 +93,8 @@ Result<PackReport> Pack(const Path& model_folder, const PackOptions& options, in
   std::optional<FolderLock> elsewhere;
   if (!IsIn(model_folder, target)) {
     PICCHIO_RETURN_IF_ERROR(CheckNotOfAnotherModel(target));
-    PICCHIO_ASSIGN_OR_RETURN(elsewhere, LockedForWriting(ParentOf(target)));
+    PICCHIO_ASSIGN_OR_RETURN(FolderLock taken, LockedForWriting(ParentOf(target)));
+    elsewhere.emplace(std::move(taken));
   }
   const StoreListing listing(model_folder, name);
   // A store of version 3 names its model itself: away from the folder it needs no listing.

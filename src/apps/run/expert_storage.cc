@@ -103,6 +103,10 @@ Result<std::optional<Path>> FindStore(const ModelFolder& model, const StorageOpt
   if (options.flat) {
     // Said by the user, so not there is not a reason for something else.
     if (FileExists(*options.flat)) return options.flat;
+    if (SomethingExists(*options.flat)) {
+      return Error(Code::kInvalidArgument, "{} is not a regular file, so no store",
+                   PathText(*options.flat));
+    }
     return Error(Code::kNotFound, "there is no store {}: run picchio pack {} -o {}",
                  PathText(*options.flat), PathText(model.path), PathText(*options.flat));
   }
