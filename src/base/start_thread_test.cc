@@ -10,7 +10,7 @@
 
 #include "support/test_support.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef PICCHIO_SANITIZED
 #define PICCHIO_SANITIZED 1
 #endif
 

@@ -113,8 +113,8 @@ class CountingDevice final : public BlockDevice {
       --*reads_;
       inner_->Detach(memory);
     }
-    size_t Submit(std::span<const DeviceRead> reads) override {
-      const size_t accepted = inner_->Submit(reads);
+    size_t Submit(std::span<const DeviceRead> asked) override {
+      const size_t accepted = inner_->Submit(asked);
       *reads_ += static_cast<int>(accepted);
       return accepted;
     }
