@@ -127,7 +127,8 @@ double NumberIn(const std::string& text, const std::string& pattern) {
 
 TEST(CliRun, StatsSaysWhereTimeAndBytesWent) {
   const std::string prompt = " -p 'Once upon a time there was'";
-  const std::string run = "run " + Shell(DemoModel()) + prompt + " -n 5 --temp 0 --ecap 4 -t 2";
+  const std::string run =
+      "run " + Shell(DemoModel()) + prompt + " -n 5 --temp 0 --ecap 4 -t 2 --warm-start off";
   const Outcome ids = Picchio("tokenize --ids " + Shell(DemoModel()) + prompt);
   const auto prompt_tokens = std::count(ids.out.begin(), ids.out.end(), '\n');
   ASSERT_GT(prompt_tokens, 1);
