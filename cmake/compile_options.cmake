@@ -13,6 +13,5 @@ if(PICCHIO_SANITIZE)
   target_compile_options(picchio_options INTERFACE
     -fsanitize=${PICCHIO_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(picchio_options INTERFACE -fsanitize=${PICCHIO_SANITIZE})
-  target_compile_definitions(picchio_options INTERFACE PICCHIO_SANITIZED)
 endif()
 target_link_libraries(picchio_options INTERFACE Threads::Threads)

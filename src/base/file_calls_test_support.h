@@ -25,7 +25,7 @@ struct DiskFault {
     kNone,
     kWriteError,
     kWriteNothing,  // 0 bytes.
-    kWriteShort,    // Half of them, in whole blocks of 4096.
+    kWriteShort,    // Half of them, in whole blocks of 4096 where there are some.
     kWriteWrong,    // All of them, one bit flipped.
     kSyncError,
     kRenameError,
@@ -48,7 +48,8 @@ class TestDisk final : public FileCalls {
       case kWriteNothing:
         return 0;
       case kWriteShort:
-        bytes = bytes.first(bytes.size() / 8192 * 4096);
+        bytes =
+            bytes.first(bytes.size() < 8192 ? (bytes.size() + 1) / 2 : bytes.size() / 8192 * 4096);
         break;
       case kWriteWrong: {
         AlignedBuffer copy = std::move(*AlignedBuffer::Allocate(bytes.size(), 4096));

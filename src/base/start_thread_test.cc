@@ -8,11 +8,8 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "support/sanitized.h"
 #include "support/test_support.h"
-
-#ifdef PICCHIO_SANITIZED
-#define PICCHIO_SANITIZED 1
-#endif
 
 namespace picchio {
 namespace {

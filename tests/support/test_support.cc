@@ -4,6 +4,8 @@
 #include <fstream>
 #include <iterator>
 
+#include "support/sanitized.h"
+
 #ifdef PICCHIO_SANITIZED
 // Tests ask for memory that cannot be had, to see it refused; a sanitizer would end the program.
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }

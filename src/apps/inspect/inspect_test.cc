@@ -1,5 +1,6 @@
 #include "apps/inspect/inspect.h"
 
+#include "apps/cli_test_support.h"
 #include "apps/convert/checkpoint_test_support.h"
 #include "apps/convert/convert.h"
 #include "apps/run/engine_setup.h"
@@ -39,17 +40,17 @@ TEST(InspectModel, CountsBytesFromTheShape) {
   EXPECT_EQ(inspection.memory[1].read_bytes_per_token, 0u);
 }
 
-// From where nothing fits to where all does, a slot at a time: the rows hold what they say beside
-// the reserve of a run (256 MiB at least), and the same as a run plans.
+// From where nothing fits to where all does, chunks of slots at a time: the rows hold what they say
+// beside the reserve of a run (256 MiB at least), and the same as a run plans.
 TEST(InspectModel, RowsAreWhatARunWouldPlan) {
-  TemporaryFolder out;
-  ASSERT_OK(Convert(FixtureCheckpoint("qwen3_moe_tiny"), out.path(), {}, 2, kGoOn));
+  const Path demo = DemoModel();
+  constexpr uint32_t kAll = 4 * 32;  // Layers, and experts of each.
   std::vector<uint64_t> sizes;
   for (uint64_t bytes = uint64_t{200} << 20; bytes < uint64_t{330} << 20; bytes += 64 << 10) {
     sizes.push_back(bytes);
   }
-  ASSERT_OK_AND_ASSIGN(const Inspection inspection, InspectModel(out.path(), sizes));
-  ASSERT_OK_AND_ASSIGN(const auto setup, EngineSetup::Open(out.path(), {}));
+  ASSERT_OK_AND_ASSIGN(const Inspection inspection, InspectModel(demo, sizes));
+  ASSERT_OK_AND_ASSIGN(const auto setup, EngineSetup::Open(demo, {}));
   ASSERT_FALSE(inspection.memory.empty());
   size_t between = 0;
   for (const MemoryRow& row : inspection.memory) {
@@ -58,20 +59,21 @@ TEST(InspectModel, RowsAreWhatARunWouldPlan) {
     if (!plan.has_value()) continue;
     EXPECT_EQ(row.num_slots, plan->num_slots);
     EXPECT_EQ(row.context, plan->context);
-    EXPECT_NEAR(row.cached_share, static_cast<double>(row.num_slots) / 48, 1e-12);
-    if (row.num_slots <= 2 || row.num_slots == 48) continue;
+    EXPECT_NEAR(row.cached_share, static_cast<double>(row.num_slots) / kAll, 1e-12);
+    if (row.num_slots <= 2 || row.num_slots == kAll) continue;
     ++between;
-    EXPECT_LE(inspection.dense_bytes + uint64_t{row.context} * 2 * 2 * 32 * 4 * 4 +
+    EXPECT_LE(inspection.dense_bytes +
+                  uint64_t{row.context} * (inspection.kv_bytes / inspection.context) +
                   row.num_slots * inspection.read_bytes + (uint64_t{256} << 20),
               row.memory_bytes);
     EXPECT_EQ(row.read_bytes_per_token,
               static_cast<uint64_t>(static_cast<double>(inspection.token_bytes) *
-                                    (1 - static_cast<double>(row.num_slots) / 48)));
+                                    (1 - static_cast<double>(row.num_slots) / kAll)));
   }
   EXPECT_GT(between, 3u);
-  EXPECT_EQ(inspection.memory.back().num_slots, 48u);
+  EXPECT_EQ(inspection.memory.back().num_slots, kAll);
   ASSERT_OK_AND_ASSIGN(const MemoryPlan here, setup->Plan());
-  EXPECT_EQ(here.num_slots, 48u);
+  EXPECT_EQ(here.num_slots, kAll);
 }
 
 TEST(InspectModel, TableAndJsonSayTheSame) {
