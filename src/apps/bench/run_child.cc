@@ -69,6 +69,7 @@ std::vector<std::string> EnvironmentOf(const ChildCommand& command) {
     by_name[assignment.substr(0, assignment.find('='))] = std::move(assignment);
   }
   std::vector<std::string> all;
+  all.reserve(by_name.size());
   for (auto& [name, assignment] : by_name) all.push_back(std::move(assignment));
   return all;
 }

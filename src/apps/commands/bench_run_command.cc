@@ -116,6 +116,7 @@ Result<EngineOptions> EngineOptionsOf(const RunFlagSet& flags, const std::string
   words.emplace_back("--model");
   words.push_back(model);
   std::vector<char*> argv;
+  argv.reserve(words.size());
   for (std::string& word : words) argv.push_back(word.data());
   const int code = line.Run(static_cast<int>(argv.size()), argv.data());
   if (code != 0 || !options) {

@@ -107,6 +107,7 @@ std::vector<ConversionReport::ClassError> Conversion::errors() const {
     if (unit.scales_output_idx) by_class[unit.tensor_class].Add(errors_[unit.output_idx]);
   }
   std::vector<ConversionReport::ClassError> list;
+  list.reserve(by_class.size());
   for (const auto& [tensor_class, error] : by_class) list.push_back({tensor_class, error});
   return list;
 }
