@@ -38,12 +38,14 @@ Status Wrong(std::string_view text, std::string_view what) {
 }
 
 Result<std::vector<std::string>> SplitWords(std::string_view text) {
+  if (text.find('\0') != std::string_view::npos) {
+    return Wrong(text, "there is a zero byte in them");
+  }
   std::vector<std::string> words;
   std::optional<std::string> word;  // A quoted word may be empty.
   char quote = '\0';
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
-    if (c == '\0') return Wrong(text, "there is a zero byte in them");
     if (quote == '\'') {
       if (c == quote) {
         quote = '\0';
