@@ -11,14 +11,14 @@ const std::atomic<bool> kGoOn{false};
 
 TEST(RunChild, GivesItsOutputAndNothingOfItsStandardError) {
   const TemporaryFolder folder;
-  const Path program = FakeProgram(folder, "echo note >&2\necho \"$1|$2|$WORD|$HOME\"; cat");
-  setenv("HOME", "/home/test", 1);
+  const Path program = FakeProgram(folder, "echo note >&2\necho \"$1|$2|$WORD|$PICCHIO_TEST\"; cat");
+  setenv("PICCHIO_TEST", "ours", 1);
   ASSERT_OK_AND_ASSIGN(const std::string out,
                        RunChild({.program = program,
                                  .arguments = {"a b", "$c"},
                                  .environment = {"WORD=first", "WORD=last one"}},
                                 kGoOn));
-  EXPECT_EQ(out, "a b|$c|last one|/home/test\n");
+  EXPECT_EQ(out, "a b|$c|last one|ours\n");
 }
 
 TEST(RunChild, AFailureIsOneSentenceWithWhatItSaidLast) {
