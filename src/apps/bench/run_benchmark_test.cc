@@ -170,6 +170,20 @@ TEST(RunBenchmark, ColdRunsEmptyThePageCacheAndSayHow) {
   EXPECT_FALSE(SomethingExists(folder / "none"));
 }
 
+TEST(RunSample, ReadsUnderWayAreThoseWaitedForAndTheHidden) {
+  std::string report = FakeReport("1", "4");
+  const std::string field = "\"storage_wait_seconds\": 0.5";
+  report.insert(report.find(field), "\"hidden_read_seconds\": 1.25, ");
+  ASSERT_OK_AND_ASSIGN(const RunSample sample, ParseRunSample(report));
+  for (size_t i = 0; i < RunMeasures().size(); ++i) {
+    if (RunMeasures()[i].key == "decode_read_seconds") {
+      EXPECT_EQ(sample.values[i], 1.75);
+    } else if (RunMeasures()[i].key == "prefill_read_seconds") {
+      EXPECT_EQ(sample.values[i], std::nullopt);
+    }
+  }
+}
+
 TEST(RunSample, WhatIsMissingIsNamed) {
   const auto without = [](const std::string& part, const std::string& instead) {
     std::string report = FakeReport("1, 2", "4");

@@ -6,17 +6,18 @@ namespace picchio {
 namespace {
 
 constexpr std::string_view kHits = "hits";
+constexpr std::string_view kReading = "reading";
 
 constexpr RunMeasure kMeasures[] = {
     {"decode_tokens_per_second", "decode", "tok/s", "decode", "tokens_per_second", 1, true},
     {"prefill_tokens_per_second", "prefill", "tok/s", "prompt", "tokens_per_second", 1, true},
     {"decode_moe_seconds", "decode MoE", "s", "decode", "moe_seconds", 1, false},
-    {"decode_read_seconds", "decode reads under way", "s", "decode", "read_seconds", 1, false},
+    {"decode_read_seconds", "decode reads under way", "s", "decode", kReading, 1, false},
     {"decode_wait_seconds", "decode exposed wait", "s", "decode", "storage_wait_seconds", 1, false},
     {"decode_hits", "decode hits", "%", "decode", kHits, 100, true},
     {"decode_read_bytes", "decode bytes read", "MB", "decode", "read_bytes", 1e-6, false},
     {"prefill_moe_seconds", "prefill MoE", "s", "prompt", "moe_seconds", 1, false},
-    {"prefill_read_seconds", "prefill reads under way", "s", "prompt", "read_seconds", 1, false},
+    {"prefill_read_seconds", "prefill reads under way", "s", "prompt", kReading, 1, false},
     {"prefill_wait_seconds", "prefill exposed wait", "s", "prompt", "storage_wait_seconds", 1,
      false},
     {"prefill_read_bytes", "prefill bytes read", "MB", "prompt", "read_bytes", 1e-6, false},
@@ -32,6 +33,11 @@ std::optional<double> NumberIn(const Json& object, std::string_view field) {
 std::optional<double> ValueOf(const RunMeasure& measure, const Json& stats) {
   const auto phase = stats.find(measure.phase);
   if (phase == stats.end() || !phase->is_object()) return std::nullopt;
+  if (measure.field == kReading) {
+    const std::optional<double> hidden = NumberIn(*phase, "hidden_read_seconds");
+    const std::optional<double> waited = NumberIn(*phase, "storage_wait_seconds");
+    return hidden && waited ? std::optional(*hidden + *waited) : std::nullopt;
+  }
   std::optional<double> value = NumberIn(*phase, measure.field);
   if (measure.field == kHits) {
     const std::optional<double> misses = NumberIn(*phase, "misses");

@@ -18,8 +18,10 @@ struct RunMeasure {
   std::string_view name;
   std::string_view unit;
   std::string_view phase;  // "prompt", "decode" or "memory" of the run's report.
-  std::string_view field;  // There; "hits" stands for the share of demands that hit.
-  double scale;            // From the field to the unit.
+  // There; "hits" stands for the share of demands that hit, "reading" for the time that reads were
+  // under way, waited for or not.
+  std::string_view field;
+  double scale;  // From the field to the unit.
   bool higher_is_better;
 };
 std::span<const RunMeasure> RunMeasures();
