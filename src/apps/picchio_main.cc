@@ -48,6 +48,7 @@ int RunCommandLine(int argc, char** argv) {
   picchio::AddInspectCommand(commands);
   picchio::AddRunCommand(commands);
   picchio::AddPerplexityCommand(commands);
+  picchio::AddPlanCommand(commands);
   picchio::AddBenchCommand(commands);
   picchio::AddSynthCommand(commands);
   picchio::AddTokenizeCommand(commands);

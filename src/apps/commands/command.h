@@ -13,6 +13,7 @@ void AddPackCommand(Command& commands);
 void AddVerifyCommand(Command& commands);
 void AddInspectCommand(Command& commands);
 void AddPerplexityCommand(Command& commands);
+void AddPlanCommand(Command& commands);
 void AddRunCommand(Command& commands);
 void AddSynthCommand(Command& commands);
 void AddTokenizeCommand(Command& commands);

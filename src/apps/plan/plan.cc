@@ -1,0 +1,118 @@
+#include "apps/plan/plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/human.h"
+
+namespace picchio {
+namespace {
+
+// Cases of one model and one text.
+class Planner {
+ public:
+  Planner(const PlannedModel& model, const PlanOptions& options, const AccessTrace& trace)
+      : model_(model), options_(options), trace_(trace) {}
+
+  Result<PlanCase> Case(std::string what, const MemoryInfo& memory, const MemoryWishes& wishes,
+                        bool int8_attention) const {
+    PlanCase made{.what = std::move(what)};
+    PICCHIO_ASSIGN_OR_RETURN(
+        made.memory,
+        PlanRun(model_.DemandFor(options_.num_threads, int8_attention), wishes, memory));
+    made.hits = HitsOf(trace_, static_cast<size_t>(made.memory.num_slots));
+    Forecasts(made, options_.bytes_per_second,
+              int8_attention && options_.int8_compute ? *options_.int8_compute : options_.compute);
+    return made;
+  }
+
+  // The same memory and hits, read and computed on otherwise.
+  PlanCase Otherwise(const PlanCase& base, std::string what, double bytes_per_second,
+                     double compute_factor) const {
+    PlanCase made = base;
+    made.what = std::move(what);
+    const ComputeTimes& compute = options_.compute;
+    Forecasts(made, bytes_per_second,
+              {.attention = compute_factor * compute.attention,
+               .experts = compute_factor * compute.experts,
+               .head = compute_factor * compute.head});
+    return made;
+  }
+
+ private:
+  void Forecasts(PlanCase& made, double bytes_per_second, const ComputeTimes& compute) const {
+    ForecastInput input{.num_moe_layers = model_.config.num_moe_layers(),
+                        .experts_per_token = model_.config.experts_per_token,
+                        .read_bytes = model_.slot_bytes,
+                        .hit_rate = made.hits.whole,
+                        .bytes_per_second = bytes_per_second,
+                        .compute = compute};
+    made.text = ForecastToken(input);
+    input.hit_rate = made.hits.warm;
+    made.warm = ForecastToken(input);
+  }
+
+  const PlannedModel& model_;
+  const PlanOptions& options_;
+  const AccessTrace& trace_;
+};
+
+Status CheckTrace(const AccessTrace& trace, const ModelConfig& config) {
+  const TraceHeader& header = trace.header;
+  if (header.num_layers != config.num_hidden_layers || header.num_experts != config.num_experts ||
+      header.experts_per_token != config.experts_per_token) {
+    return Error(Code::kInvalidArgument,
+                 "the trace is of a model with {} layers of {} experts, {} at a time, but this one "
+                 "has {} of {}, {} at a time",
+                 header.num_layers, header.num_experts, header.experts_per_token,
+                 config.num_hidden_layers, config.num_experts, config.experts_per_token);
+  }
+  const bool decodes = std::ranges::any_of(trace.lists, [&](const AccessTrace::List& list) {
+    return list.experts.size() <= header.experts_per_token;
+  });
+  if (decodes) return Status::Ok();
+  return {Code::kInvalidArgument,
+          "the trace holds a prompt and no token after it: nothing to plan"};
+}
+
+}  // namespace
+
+MemoryInfo MemoryOf(uint64_t bytes) { return {.physical_bytes = bytes, .available_bytes = bytes}; }
+
+Result<PlanReport> MakePlan(const PlannedModel& model, const PlanOptions& options) {
+  if (options.trace) PICCHIO_RETURN_IF_ERROR(CheckTrace(*options.trace, model.config));
+  const AccessTrace made =
+      options.trace ? AccessTrace()
+                    : MakeRouting(model.config, model.layout, options.skew, options.tokens);
+  const Planner planner(model, options, options.trace ? *options.trace : made);
+  PlanReport report;
+  PICCHIO_ASSIGN_OR_RETURN(report.now,
+                           planner.Case("as it is", options.memory, options.wishes, false));
+  const uint64_t free = options.memory.FreeForUs();
+  MemoryWishes twice = options.wishes;
+  if (twice.cache_bytes) *twice.cache_bytes *= 2;
+  if (twice.slots_per_layer) *twice.slots_per_layer *= 2;
+  PICCHIO_ASSIGN_OR_RETURN(
+      PlanCase more,
+      planner.Case(twice.cache_bytes || twice.slots_per_layer
+                       ? std::string("an expert cache twice as large")
+                       : fmt::format("twice the memory ({})", FormatMemory(2 * free)),
+                   MemoryOf(2 * free), twice, false));
+  report.changes.push_back(std::move(more));
+  report.changes.push_back(planner.Otherwise(
+      report.now,
+      fmt::format("a drive twice as fast ({}/s)", FormatBytes(2 * options.bytes_per_second)),
+      2 * options.bytes_per_second, 1));
+  if (options.int8_compute) {
+    PICCHIO_ASSIGN_OR_RETURN(PlanCase int8, planner.Case("attention as INT8 (convert --dense int8)",
+                                                         options.memory, options.wishes, true));
+    report.changes.push_back(std::move(int8));
+  }
+  std::ranges::stable_sort(report.changes, std::ranges::greater(),
+                           [&](const PlanCase& change) { return report.Gain(change); });
+  report.half_threads =
+      planner.Otherwise(report.now, "half the threads", options.bytes_per_second, 2);
+  return report;
+}
+
+}  // namespace picchio

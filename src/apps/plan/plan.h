@@ -1,0 +1,60 @@
+// `picchio plan`: how fast a model will run here, before it is downloaded, and what would help.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/plan/forecast.h"
+#include "apps/plan/planned_model.h"
+#include "apps/plan/routing.h"
+#include "base/memory_info.h"
+#include "base/status.h"
+#include "engine/memory_plan.h"
+
+namespace picchio {
+
+struct PlanOptions {
+  MemoryInfo memory{};  // What there is, or is to be.
+  MemoryWishes wishes{};
+  int num_threads = 1;
+  // Which experts the text asks for: a recorded trace, or a made-up one of that skew.
+  std::optional<AccessTrace> trace{};
+  double skew = 0;
+  size_t tokens = 256;  // Of the made-up text.
+  // Measured, or told.
+  double bytes_per_second = 0;
+  ComputeTimes compute{};
+  std::optional<ComputeTimes> int8_compute{};  // With attention matrices as INT8, if that is new.
+};
+
+// What comes of one set of circumstances.
+struct PlanCase {
+  std::string what{};
+  MemoryPlan memory{};
+  HitRates hits{};
+  Forecast text{};  // The mean of a text that begins with an empty expert cache.
+  Forecast warm{};  // Of its second half.
+};
+
+struct PlanReport {
+  PlanCase now{};
+  // Each changes one thing; the one that helps most comes first.
+  std::vector<PlanCase> changes{};
+  PlanCase half_threads{};  // What they cost.
+
+  double Gain(const PlanCase& change) const {
+    return change.text.tokens_per_second() / now.text.tokens_per_second();
+  }
+};
+
+// The memory of a machine that has so much of it free.
+MemoryInfo MemoryOf(uint64_t bytes);
+
+// Fails as PlanRun does where the memory is too little, and with kInvalidArgument where the trace
+// is another model's, or holds no token but a prompt's.
+Result<PlanReport> MakePlan(const PlannedModel& model, const PlanOptions& options);
+
+}  // namespace picchio

@@ -1,0 +1,161 @@
+#include "apps/plan/plan.h"
+
+#include <atomic>
+
+#include "apps/plan/measure_compute.h"
+#include "apps/plan/plan_report.h"
+#include "base/units.h"
+#include "support/test_support.h"
+
+namespace picchio {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+const std::atomic<bool> kGoOn{false};
+
+PlannedModel Model() { return FindPlannedModel("qwen3-30b-a3b").value(); }
+
+// 40 ms of computing a token.
+PlanOptions Options(double bytes_per_second) {
+  PlanOptions options;
+  options.memory = MemoryOf(6_GiB);
+  options.wishes.longest_prompt = 512;
+  options.num_threads = 4;
+  options.skew = 0.5;
+  options.tokens = 24;
+  options.bytes_per_second = bytes_per_second;
+  options.compute = {.attention = 0.02, .experts = 0.015, .head = 0.005};
+  options.int8_compute = ComputeTimes{.attention = 0.012, .experts = 0.015, .head = 0.005};
+  return options;
+}
+
+PlanContext Context(const PlannedModel& model, const PlanOptions& options) {
+  return {.model = model,
+          .options = options,
+          .memory = "6 GiB, as told",
+          .routing = "made up",
+          .storage = "as told",
+          .notes = {"a note"}};
+}
+
+TEST(Plan, PutsTogetherMemoryHitsAndTimes) {
+  const PlannedModel model = Model();
+  const PlanOptions options = Options(1e9);
+  ASSERT_OK_AND_ASSIGN(const PlanReport report, MakePlan(model, options));
+  ASSERT_OK_AND_ASSIGN(const MemoryPlan memory,
+                       PlanRun(model.DemandFor(4, false), options.wishes, options.memory));
+  EXPECT_EQ(report.now.memory.num_slots, memory.num_slots);
+  const AccessTrace trace = MakeRouting(model.config, model.layout, 0.5, 24);
+  const HitRates hits = HitsOf(trace, static_cast<size_t>(memory.num_slots));
+  EXPECT_EQ(report.now.hits.whole, hits.whole);
+  EXPECT_GT(hits.whole, 0);
+  const Forecast forecast = ForecastToken({.num_moe_layers = 48,
+                                           .experts_per_token = 8,
+                                           .read_bytes = model.slot_bytes,
+                                           .hit_rate = hits.whole,
+                                           .bytes_per_second = 1e9,
+                                           .compute = options.compute});
+  EXPECT_EQ(report.now.text.seconds, forecast.seconds);
+
+  // Each change is a run of its own, the best first.
+  ASSERT_EQ(report.changes.size(), 3u);
+  for (size_t i = 0; i < 3; ++i) {
+    const PlanCase& change = report.changes[i];
+    if (i > 0) {
+      EXPECT_LE(report.Gain(change), report.Gain(report.changes[i - 1]));
+    }
+    EXPECT_GT(report.Gain(change), 1) << change.what;
+    if (change.what.starts_with("twice the memory")) {
+      ASSERT_OK_AND_ASSIGN(const MemoryPlan twice,
+                           PlanRun(model.DemandFor(4, false), options.wishes, MemoryOf(12_GiB)));
+      EXPECT_EQ(change.memory.num_slots, twice.num_slots);
+    } else if (change.what.starts_with("a drive")) {
+      EXPECT_NEAR(change.text.bytes, report.now.text.bytes, 1);
+      EXPECT_LT(change.text.wait, report.now.text.wait / 2);
+    } else {
+      EXPECT_THAT(change.what, HasSubstr("INT8"));
+      EXPECT_EQ(change.memory.dense_bytes, model.int8_dense_bytes);
+      EXPECT_GT(change.memory.num_slots, memory.num_slots);
+    }
+  }
+  EXPECT_LT(report.Gain(report.half_threads), 1);
+}
+
+TEST(Plan, SaysWhatLimitsAndWhatHelps) {
+  const PlannedModel model = Model();
+  // Slow storage: computing is next to nothing.
+  PlanOptions options = Options(5e7);
+  ASSERT_OK_AND_ASSIGN(PlanReport report, MakePlan(model, options));
+  std::string text = PlanText(Context(model, options), report);
+  EXPECT_GT(report.now.text.wait_share(), 0.95);
+  EXPECT_THAT(text, HasSubstr("Most would help "));
+  EXPECT_THAT(text, HasSubstr("Threads mostly wait: half of the 4 would do"));
+  EXPECT_THAT(text, HasSubstr("note: a note\n"));
+  EXPECT_THAT(text, HasSubstr("48 layers of 128 experts, 8 at a time; experts INT4, attention "
+                              "BF16, head INT8"));
+  const Json json = PlanJson(Context(model, options), report);
+  EXPECT_EQ(json["records_per_token"], 384);
+  EXPECT_EQ(json["prediction"]["slots"], report.now.memory.num_slots);
+  EXPECT_EQ(json["changes"].size(), 3u);
+  EXPECT_EQ(json["changes"][0]["what"], report.changes.front().what);
+
+  // Everything in memory before long, and a drive as fast as memory.
+  options = Options(1e12);
+  options.memory = MemoryOf(64_GiB);
+  options.int8_compute.reset();
+  ASSERT_OK_AND_ASSIGN(report, MakePlan(model, options));
+  EXPECT_EQ(report.now.memory.num_slots, 48u * 128);
+  EXPECT_NEAR(report.now.text.tokens_per_second(), 25, 0.5);
+  text = PlanText(Context(model, options), report);
+  EXPECT_THAT(text, HasSubstr("computing is the limit"));
+  EXPECT_THAT(text, Not(HasSubstr("Threads mostly wait")));
+}
+
+TEST(Plan, ACacheThatWasAskedForIsDoubled) {
+  PlanOptions options = Options(1e9);
+  options.wishes.cache_bytes = 1_GiB;
+  ASSERT_OK_AND_ASSIGN(const PlanReport report, MakePlan(Model(), options));
+  EXPECT_EQ(report.now.memory.num_slots, 1_GiB / (41 * 64_KiB));
+  bool doubled = false;
+  for (const PlanCase& change : report.changes) {
+    doubled = doubled || change.memory.num_slots == 2_GiB / (41 * 64_KiB);
+  }
+  EXPECT_TRUE(doubled);
+}
+
+TEST(Plan, WhatCannotBePlannedIsSaid) {
+  PlanOptions options = Options(1e9);
+  options.memory = MemoryOf(1_GiB);
+  EXPECT_THAT(MakePlan(Model(), options), Fails(Code::kResourceExhausted, "dense weights"));
+  options = Options(1e9);
+  options.trace.emplace();
+  options.trace->header = {.num_layers = 4, .num_experts = 32, .experts_per_token = 4};
+  EXPECT_THAT(MakePlan(Model(), options),
+              Fails(Code::kInvalidArgument,
+                    "a model with 4 layers of 32 experts, 4 at a time, but "
+                    "this one has 48 of 128, 8 at a time"));
+  options.trace->header = {.num_layers = 48, .num_experts = 128, .experts_per_token = 8};
+  EXPECT_THAT(MakePlan(Model(), options), Fails(Code::kInvalidArgument, "no token after it"));
+}
+
+TEST(MeasureCompute, RunsEveryShapeCutDown) {
+  for (const char* shape : {"tiny-qwen3", "tiny-gpt-oss"}) {
+    ASSERT_OK_AND_ASSIGN(const PlannedModel model, FindPlannedModel(shape));
+    for (const bool int8 : {false, true}) {
+      ASSERT_OK_AND_ASSIGN(
+          const ComputeTimes times,
+          MeasureCompute(model, {.num_threads = 1, .int8_attention = int8, .seconds = 0}, kGoOn));
+      EXPECT_GT(times.attention, 0);
+      EXPECT_GT(times.experts, 0);
+      EXPECT_GT(times.head, 0);
+    }
+  }
+  const std::atomic<bool> stop{true};
+  EXPECT_THAT(MeasureCompute(FindPlannedModel("tiny-qwen3").value(), {}, stop),
+              Fails(Code::kCancelled, "stopped"));
+}
+
+}  // namespace
+}  // namespace picchio
