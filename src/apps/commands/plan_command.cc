@@ -1,5 +1,6 @@
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +32,7 @@ struct PlanFlags {
   int threads = 0;
   std::string path;
   double rate = 0;
+  double seconds = 2;
   bool json = false;
 
   Flag memory_flag;
@@ -38,6 +40,9 @@ struct PlanFlags {
   Flag skew_flag;
   Flag rate_flag;
 };
+
+// A layer's, in seconds: no measurement gets further by waiting longer.
+constexpr double kLongestPause = 0.05;
 
 uint64_t Gibibytes(double count) { return static_cast<uint64_t>(count * 0x1p30); }
 
@@ -74,6 +79,12 @@ Status ChooseRouting(const PlanFlags& flags, PlanOptions& options, PlanContext& 
   return Status::Ok();
 }
 
+// Whatever a layer waits for, it computes something between.
+std::chrono::nanoseconds PauseOf(const PlannedModel& model, const ComputeTimes& compute) {
+  const double seconds = compute.total() / std::max(model.config.num_moe_layers(), 1u);
+  return std::chrono::nanoseconds(static_cast<int64_t>(1e9 * std::min(seconds, kLongestPause)));
+}
+
 Status ChooseRate(const PlanFlags& flags, PlanOptions& options, PlanContext& context) {
   if (flags.rate_flag.given()) {
     options.bytes_per_second = 1e9 * flags.rate;
@@ -81,10 +92,16 @@ Status ChooseRate(const PlanFlags& flags, PlanOptions& options, PlanContext& con
     return Status::Ok();
   }
   const Path path = !flags.path.empty() ? Path(flags.path) : context.model.folder.value_or(".");
-  PICCHIO_ASSIGN_OR_RETURN(const MeasuredReadRate rate,
-                           MeasureStorageReadRate(path, {.read_bytes = context.model.slot_bytes}));
+  PICCHIO_ASSIGN_OR_RETURN(const size_t at_once, ReadsAtOnce(context.model, options));
+  const ReadRateOptions wanted{.seconds = flags.seconds,
+                               .read_bytes = context.model.slot_bytes,
+                               .burst_reads = at_once,
+                               .pause = PauseOf(context.model, options.compute)};
+  PICCHIO_ASSIGN_OR_RETURN(const MeasuredReadRate rate, MeasureStorageReadRate(path, wanted));
   options.bytes_per_second = rate.bytes_per_second;
-  context.storage = fmt::format("measured on {}: {}", rate.source, rate.way);
+  context.storage =
+      fmt::format("measured on {}, {} records at once every {:.1f} ms: {}", rate.source, at_once,
+                  1e-6 * static_cast<double>(wanted.pause.count()), rate.way);
   if (rate.storage_share && *rate.storage_share < 0.99) {
     context.notes.push_back(fmt::format(
         "only {:.0f} % of the bytes came from the drive: its rate may be lower; --rate tells it",
@@ -97,8 +114,8 @@ Status ChooseRate(const PlanFlags& flags, PlanOptions& options, PlanContext& con
   return Status::Ok();
 }
 
-Status ChooseCompute(PlanOptions& options, const PlannedModel& model) {
-  ComputeOptions wanted{.num_threads = options.num_threads};
+Status ChooseCompute(const PlanFlags& flags, PlanOptions& options, const PlannedModel& model) {
+  ComputeOptions wanted{.num_threads = options.num_threads, .seconds = flags.seconds / 2};
   PICCHIO_ASSIGN_OR_RETURN(options.compute, MeasureCompute(model, wanted, InterruptFlag()));
   if (model.types.int8_attention) return Status::Ok();
   wanted.int8_attention = true;
@@ -117,8 +134,8 @@ Status Run(const PlanFlags& flags) {
   PICCHIO_RETURN_IF_ERROR(
       PlanRun(model.DemandFor(options.num_threads, false), options.wishes, options.memory)
           .status());
+  PICCHIO_RETURN_IF_ERROR(ChooseCompute(flags, options, model));
   PICCHIO_RETURN_IF_ERROR(ChooseRate(flags, options, context));
-  PICCHIO_RETURN_IF_ERROR(ChooseCompute(options, model));
   PICCHIO_ASSIGN_OR_RETURN(const PlanReport report, MakePlan(model, options));
   if (flags.json) {
     PrintJson(PlanJson(context, report));
@@ -176,10 +193,13 @@ void AddPlanCommand(Command& commands) {
       command.Option("--rate", flags->rate, "That rate in GB/s, instead of a measurement")
           .Check(NumberFrom(1e-6, 1e6))
           .Excludes(path);
+  command.Option("--seconds", flags->seconds, "How long storage is measured, and computing")
+      .Check(NumberFrom(0.01, 3600))
+      .ShowDefault();
   command.Switch("--json", flags->json, "Report as JSON");
   command.Footer(
-      "Storage is measured as picchio doctor does it, where nothing large lies with a temporary "
-      "file\n"
+      "Storage is measured with reads as a layer's will be, where nothing large lies with a "
+      "temporary file\n"
       "of up to 1 GiB; computing with two layers of the shape and noise in them; hits are "
       "simulated.\n"
       "Memory is divided as picchio run will divide it. Let the machine rest meanwhile.\n\n"

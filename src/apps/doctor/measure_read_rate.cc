@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <random>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include "apps/doctor/disk_counters.h"
@@ -79,6 +80,23 @@ Reads ReadsOf(const Path& file, const ReadRateOptions& options) {
   return reads;
 }
 
+// Bursts with pauses between, until the time is over, the pauses counted.
+Result<ReadRate> MeasureBursts(BlockDevice& device, ReadLoad load, std::span<std::byte> memory,
+                               std::chrono::nanoseconds pause) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point end = Clock::now() + load.max_time;
+  load.max_bytes = load.depth * load.read_bytes;
+  ReadRate sum;
+  do {
+    std::this_thread::sleep_for(pause);
+    PICCHIO_ASSIGN_OR_RETURN(const ReadRate burst, MeasureReadRate(device, load, memory));
+    sum.bytes += burst.bytes;
+    sum.seconds += burst.seconds;
+    ++load.seed;
+  } while (Clock::now() < end);
+  return sum;
+}
+
 Result<MeasuredReadRate> Measure(const Path& file, const std::string& source,
                                  const ReadRateOptions& options) {
   const Reads reads = ReadsOf(file, options);
@@ -89,7 +107,7 @@ Result<MeasuredReadRate> Measure(const Path& file, const std::string& source,
   BlockDevice& device = *opened.device;
   const ReadLoad load{
       .read_bytes = RoundUp(reads.read_bytes, device.alignment()),
-      .depth = kDepth,
+      .depth = options.burst_reads > 0 ? options.burst_reads : kDepth,
       .max_time = std::chrono::nanoseconds(static_cast<int64_t>(options.seconds * 1e9))};
   if (device.file_bytes(0) < load.read_bytes) {
     return Error(Code::kInvalidArgument, "{} has {} bytes, too few to measure reads of {}", source,
@@ -101,7 +119,10 @@ Result<MeasuredReadRate> Measure(const Path& file, const std::string& source,
     counters.emplace(place->major, place->minor);
   }
   const auto before = counters ? counters->Read() : DiskCounters::Reading();
-  PICCHIO_ASSIGN_OR_RETURN(const ReadRate rate, MeasureReadRate(device, load, memory.bytes()));
+  PICCHIO_ASSIGN_OR_RETURN(const ReadRate rate,
+                           options.burst_reads > 0
+                               ? MeasureBursts(device, load, memory.bytes(), options.pause)
+                               : MeasureReadRate(device, load, memory.bytes()));
   const auto after = counters ? counters->Read() : DiskCounters::Reading();
   MeasuredReadRate measured{.bytes_per_second = rate.BytesPerSecond(),
                             .source = source,

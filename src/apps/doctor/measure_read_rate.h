@@ -1,6 +1,8 @@
 // How fast this machine reads from a place, measured: what a prediction of tokens per second needs.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -16,6 +18,11 @@ struct ReadRateOptions {
   // Of one read, rounded up to what the device asks for; a store's are as large as its records.
   uint64_t read_bytes = 2654208;
   IoKind kind = IoKind::kAuto;
+  // Reads come so many at once, each time after a pause in which nothing is asked for, as the
+  // layers of a model read; the rate is then that while they are under way. 0: without a pause.
+  // A limit on the mean rate, as cloud volumes have, is caught up with in the pauses.
+  size_t burst_reads = 0;
+  std::chrono::nanoseconds pause{0};
   // Where there is nothing large to read: a file of so many bytes at most, which takes no more than
   // a quarter of what is free.
   uint64_t temporary_bytes = uint64_t{1} << 30;
@@ -37,8 +44,8 @@ struct MeasuredReadRate {
 // What to read for a path: it itself where it is a file of 64 MiB or more or a block device, the
 // store or the largest file of a folder where that is so large, else none: then a temporary file is
 // written there, without a name, so that it goes away whatever happens. Reads of random places for
-// `seconds`, 16 in flight, into memory in huge pages. Nothing is kept. Shows progress while it
-// writes. Fails where there is no such path, or no room for 64 MiB.
+// `seconds`, 16 in flight or in bursts, into memory in huge pages. Nothing is kept. Shows progress
+// while it writes. Fails where there is no such path, or no room for 64 MiB.
 Result<MeasuredReadRate> MeasureStorageReadRate(const Path& path, const ReadRateOptions& options);
 
 // The file that would be read; none for a temporary one.

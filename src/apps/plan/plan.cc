@@ -1,6 +1,7 @@
 #include "apps/plan/plan.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/human.h"
@@ -75,16 +76,32 @@ Status CheckTrace(const AccessTrace& trace, const ModelConfig& config) {
           "the trace holds a prompt and no token after it: nothing to plan"};
 }
 
+// The recorded text's, or that of one made up.
+Result<AccessTrace> TraceOf(const PlannedModel& model, const PlanOptions& options) {
+  if (!options.trace) return MakeRouting(model.config, model.layout, options.skew, options.tokens);
+  PICCHIO_RETURN_IF_ERROR(CheckTrace(*options.trace, model.config));
+  return *options.trace;
+}
+
 }  // namespace
 
 MemoryInfo MemoryOf(uint64_t bytes) { return {.physical_bytes = bytes, .available_bytes = bytes}; }
 
+Result<size_t> ReadsAtOnce(const PlannedModel& model, const PlanOptions& options) {
+  PICCHIO_ASSIGN_OR_RETURN(const AccessTrace trace, TraceOf(model, options));
+  PICCHIO_ASSIGN_OR_RETURN(
+      const MemoryPlan memory,
+      PlanRun(model.DemandFor(options.num_threads, false), options.wishes, options.memory));
+  const double miss_rate = 1 - HitsOf(trace, static_cast<size_t>(memory.num_slots)).whole;
+  const double chosen = model.config.experts_per_token;
+  // Of the layers that miss any, the mean.
+  const double some = 1 - std::pow(1 - miss_rate, chosen);
+  return some > 0 ? static_cast<size_t>(std::max(1L, std::lround(chosen * miss_rate / some))) : 1;
+}
+
 Result<PlanReport> MakePlan(const PlannedModel& model, const PlanOptions& options) {
-  if (options.trace) PICCHIO_RETURN_IF_ERROR(CheckTrace(*options.trace, model.config));
-  const AccessTrace made =
-      options.trace ? AccessTrace()
-                    : MakeRouting(model.config, model.layout, options.skew, options.tokens);
-  const Planner planner(model, options, options.trace ? *options.trace : made);
+  PICCHIO_ASSIGN_OR_RETURN(const AccessTrace trace, TraceOf(model, options));
+  const Planner planner(model, options, trace);
   PlanReport report;
   PICCHIO_ASSIGN_OR_RETURN(report.now,
                            planner.Case("as it is", options.memory, options.wishes, false));

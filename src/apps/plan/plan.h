@@ -53,6 +53,10 @@ struct PlanReport {
 // The memory of a machine that has so much of it free.
 MemoryInfo MemoryOf(uint64_t bytes);
 
+// Experts that a layer that reads at all reads at once, as far as memory and text say; at least 1.
+// Fails as MakePlan does.
+Result<size_t> ReadsAtOnce(const PlannedModel& model, const PlanOptions& options);
+
 // Fails as PlanRun does where the memory is too little, and with kInvalidArgument where the trace
 // is another model's, or holds no token but a prompt's.
 Result<PlanReport> MakePlan(const PlannedModel& model, const PlanOptions& options);

@@ -125,6 +125,19 @@ TEST(Plan, ACacheThatWasAskedForIsDoubled) {
   EXPECT_TRUE(doubled);
 }
 
+TEST(Plan, ReadsComeAsManyAtOnceAsALayerMisses) {
+  // A record for each that fits: nothing is missing but at first. Without room for more than two
+  // records nearly all 8 of a layer are.
+  PlanOptions options = Options(1e9);
+  options.memory = MemoryOf(64_GiB);
+  options.tokens = 200;
+  ASSERT_OK_AND_ASSIGN(const size_t few, ReadsAtOnce(Model(), options));
+  EXPECT_LE(few, 2u);
+  options.wishes.cache_bytes = 2 * 41 * 64_KiB;
+  ASSERT_OK_AND_ASSIGN(const size_t all, ReadsAtOnce(Model(), options));
+  EXPECT_EQ(all, 8u);
+}
+
 TEST(Plan, WhatCannotBePlannedIsSaid) {
   PlanOptions options = Options(1e9);
   options.memory = MemoryOf(1_GiB);
