@@ -64,31 +64,13 @@ Status Populate(std::byte* data, uint64_t size) {
   return Status::Ok();
 }
 
-// `size` bytes, a multiple of huge pages, from the administrator's pool; null where it has not
-// enough. A pool may promise pages that a hugetlb cgroup then refuses, with a signal at the first
-// write: only a kernel that can be asked beforehand is.
-std::byte* MapHugetlb(uint64_t size) {
-#ifdef MAP_HUGE_2MB
-  void* mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE,
-                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_HUGE_2MB, -1, 0);
-  if (mapped == MAP_FAILED) return nullptr;
-  auto* data = static_cast<std::byte*>(mapped);
-  (void)madvise(data, size, MADV_DONTFORK);
-  if (PopulateError(data, size) == 0) return data;
-  munmap(mapped, size);
-#else
-  (void)size;
-#endif
-  return nullptr;
-}
-
 }  // namespace
 
 uint64_t PhysicalMemoryBytes() {
   return static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * PageBytes();
 }
 
-Result<PageMemory> PageMemory::Allocate(uint64_t size, Source source) {
+Result<PageMemory> PageMemory::Allocate(uint64_t size) {
   if (size == 0) return PageMemory();
   // Overcommit would grant more than there is, and the kernel would then kill somebody for it.
   const uint64_t physical = PhysicalMemoryBytes();
@@ -96,18 +78,12 @@ Result<PageMemory> PageMemory::Allocate(uint64_t size, Source source) {
     return Error(Code::kResourceExhausted, "no memory for {} bytes: the machine has {}", size,
                  physical);
   }
-  if (source == Source::kHugetlb) {
-    const uint64_t whole = RoundUp(size, kHugePageBytes);
-    if (std::byte* data = MapHugetlb(whole); data != nullptr) {
-      return PageMemory(data, whole, Source::kHugetlb);
-    }
-  }
   size = RoundUp(size, size >= kWholeHugePagesFrom ? kHugePageBytes : PageBytes());
   std::byte* data = MapAligned(size, size >= kHugePageBytes ? kHugePageBytes : PageBytes());
   if (data == nullptr) {
     return Error(Code::kResourceExhausted, "no memory for {} bytes", size);
   }
-  PageMemory memory(data, size, Source::kTransparent);
+  PageMemory memory(data, size);
   // Both are wishes: a kernel without huge pages serves small ones.
   (void)madvise(data, size, MADV_HUGEPAGE);
   (void)madvise(data, size, MADV_DONTFORK);

@@ -17,24 +17,16 @@ namespace picchio {
 // huge. A forked child does not see them. Move-only.
 class PageMemory {
  public:
-  enum class Source : uint8_t {
-    kTransparent,  // Ordinary memory in huge pages, as far as the kernel finds them.
-    // From the pool that the administrator set aside (vm.nr_hugepages), which no memory cgroup
-    // counts; where it has not enough for all of it, as kTransparent.
-    kHugetlb,
-  };
-
   PageMemory() = default;
 
   // Fails with kResourceExhausted, naming the sizes, where the machine has no such memory. From
   // 32 MiB on the size is rounded up to whole huge pages.
-  static Result<PageMemory> Allocate(uint64_t size, Source source = Source::kTransparent);
+  static Result<PageMemory> Allocate(uint64_t size);
 
   PageMemory(PageMemory&& other) noexcept { *this = std::move(other); }
   PageMemory& operator=(PageMemory&& other) noexcept {
     std::swap(data_, other.data_);
     std::swap(size_, other.size_);
-    std::swap(source_, other.source_);
     return *this;
   }
   ~PageMemory();
@@ -42,15 +34,12 @@ class PageMemory {
   std::byte* data() const { return data_; }
   size_t size() const { return size_; }
   std::span<std::byte> bytes() const { return {data_, size_}; }
-  Source source() const { return source_; }  // Where it came from in the end.
 
  private:
-  PageMemory(std::byte* data, size_t size, Source source)
-      : data_(data), size_(size), source_(source) {}
+  PageMemory(std::byte* data, size_t size) : data_(data), size_(size) {}
 
   std::byte* data_ = nullptr;
   size_t size_ = 0;  // A multiple of the page size.
-  Source source_ = Source::kTransparent;
 };
 
 // The machine's memory, whatever of it is in use. Limits of a container may be tighter.

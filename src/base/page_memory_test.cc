@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <vector>
 
-#include "base/cgroup.h"
 #include "base/huge_pages.h"
 #include "base/units.h"
 #include "support/test_support.h"
@@ -51,31 +50,6 @@ TEST(PageMemoryTest, MoreThanTheMachineHasIsRefused) {
   for (const uint64_t size : {uint64_t{1} << 60, ~uint64_t{0}}) {
     EXPECT_THAT(PageMemory::Allocate(size), Fails(Code::kResourceExhausted, "no memory for"));
   }
-}
-
-TEST(PageMemoryTest, HugetlbWhereThePoolHasItElseTransparent) {
-  ASSERT_OK_AND_ASSIGN(PageMemory memory,
-                       PageMemory::Allocate(3_MiB, PageMemory::Source::kHugetlb));
-  EXPECT_TRUE(AllResident(memory));
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(memory.data()) % 2_MiB, 0u);
-  std::fill(memory.bytes().begin(), memory.bytes().end(), std::byte{0xa5});
-  if (memory.source() == PageMemory::Source::kHugetlb) {
-    EXPECT_EQ(memory.size(), 4_MiB);
-    EXPECT_EQ(HugeBytes(memory.bytes()), 4_MiB);
-  } else {
-    EXPECT_EQ(memory.size(), 3_MiB);
-  }
-}
-
-// More than any pool has, less than the machine: the pool must not be what decides.
-TEST(PageMemoryTest, AnEmptyPoolIsNoFailure) {
-  const uint64_t more =
-      (LeadingNumber(ReadAll("/proc/sys/vm/nr_hugepages")).value_or(0) + 1) * 2_MiB;
-  if (more > 64_MiB) GTEST_SKIP() << "there is a pool of huge pages; filling it is not for a test";
-  ASSERT_OK_AND_ASSIGN(const PageMemory memory,
-                       PageMemory::Allocate(more, PageMemory::Source::kHugetlb));
-  EXPECT_EQ(memory.source(), PageMemory::Source::kTransparent);
-  EXPECT_TRUE(AllResident(memory));
 }
 
 TEST(PageMemoryTest, AForkedChildDoesNotSeeIt) {
