@@ -6,8 +6,9 @@
 namespace picchio {
 namespace {
 
-// How many completions are taken at once; what is left is taken by the next call.
-constexpr size_t kReapBatch = 64;
+// How many completions are taken at once. Sources verify what they hand over, in this thread: few
+// enough for the first to be computed with soon, enough to share out among threads.
+constexpr size_t kReapBatch = 8;
 
 // What a device may still write to, and what would wait for it.
 void KeepForever(SlotArena arena, std::unique_ptr<ExpertSource> source) {
@@ -54,6 +55,7 @@ ExpertCache::ExpertCache(std::unique_ptr<ExpertSource> source, SlotArena arena,
     : arena_(std::move(arena)),
       source_(std::move(source)),
       on_list_(options.on_list),
+      overlap_(options.overlap),
       read_timeout_(options.read_timeout),
       directory_({.num_positions =
                       options.num_slots - PrefetchSlots(options.num_slots, options.prefetch_slots,
@@ -70,7 +72,8 @@ ExpertCache::ExpertCache(std::unique_ptr<ExpertSource> source, SlotArena arena,
 
 ExpertCache::~ExpertCache() {
   PICCHIO_CHECK(!fetching_);
-  if (num_given_up_ > 0) TakeCompletions(std::chrono::nanoseconds(0));
+  while (num_given_up_ > 0 && TakeCompletions(std::chrono::nanoseconds(0)) > 0) {
+  }
   if (num_given_up_ > 0) {
     KeepForever(std::move(arena_), std::move(source_));
     return;
@@ -116,14 +119,20 @@ Result<std::span<const ExpertCache::Ready>> ExpertCache::Next() {
   for (Item& item : items_) {
     if (item.handed_out && !item.done) EndItem(item);
   }
-  TakeCompletions(std::chrono::nanoseconds(0));
   Deadline deadline(read_timeout_);
   for (;;) {
     if (!failure_.ok()) return failure_;
     if (StartReads()) ++stats_.waves;
     ContinuePreload();
     CollectReady();
-    if (!ready_.empty() || num_done_ == items_.size()) return std::span<const Ready>(ready_);
+    if (!ready_.empty()) return std::span<const Ready>(ready_);
+    if (num_done_ == items_.size()) {
+      // What nobody waits for is taken here, where it keeps nobody.
+      TakeCompletions(std::chrono::nanoseconds(0));
+      ContinuePreload();
+      return std::span<const Ready>();
+    }
+    if (TakeCompletions(std::chrono::nanoseconds(0)) > 0) continue;
     if (in_flight_ == num_given_up_) {
       // Nothing will come of itself.
       failure_ = num_given_up_ == 0
@@ -140,6 +149,30 @@ Result<std::span<const ExpertCache::Ready>> ExpertCache::Next() {
       GiveUpReads();
       deadline = Deadline(read_timeout_);
     }
+  }
+}
+
+bool ExpertCache::AllSubmitted() const {
+  return unsubmitted_.empty() &&
+         std::ranges::all_of(items_, [](const Item& item) { return item.begun; });
+}
+
+CacheStats ExpertCache::stats() const {
+  CacheStats stats = stats_;
+  if (reading_since_.has_value()) {
+    stats.reading += std::chrono::steady_clock::now() - *reading_since_;
+  }
+  return stats;
+}
+
+void ExpertCache::NoteReading() {
+  const bool reading = in_flight_ > num_given_up_;
+  if (reading == reading_since_.has_value()) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (reading) {
+    reading_since_ = now;
+  } else {
+    stats_.reading += now - *std::exchange(reading_since_, std::nullopt);
   }
 }
 
@@ -199,6 +232,7 @@ bool ExpertCache::StartReads() {
   if (!unsubmitted_.empty()) {
     const size_t accepted = source_->Submit(unsubmitted_);
     in_flight_ += accepted;
+    NoteReading();
     unsubmitted_.erase(unsubmitted_.begin(),
                        unsubmitted_.begin() + static_cast<ptrdiff_t>(accepted));
   }
@@ -207,19 +241,14 @@ bool ExpertCache::StartReads() {
 
 size_t ExpertCache::TakeCompletions(std::chrono::nanoseconds timeout) {
   if (in_flight_ == 0) return 0;
-  size_t total = 0;
-  size_t count;
-  do {
-    count = source_->Reap(completions_, timeout);
-    for (size_t i = 0; i < count; ++i) Complete(completions_[i]);
-    total += count;
-    timeout = std::chrono::nanoseconds(0);
-  } while (count == completions_.size());
-  return total;
+  const size_t count = source_->Reap(completions_, timeout);
+  for (size_t i = 0; i < count; ++i) Complete(completions_[i]);
+  NoteReading();
+  return count;
 }
 
 void ExpertCache::Complete(const Completion& completion) {
-  PICCHIO_CHECK(completion.tag < slots_.size() && completion.last && in_flight_ > 0);
+  PICCHIO_CHECK(completion.tag < slots_.size() && in_flight_ > 0);
   const auto slot_idx = static_cast<uint32_t>(completion.tag);
   SlotUse& use = slots_[slot_idx];
   PICCHIO_CHECK(use.state == State::kLoading);
@@ -258,6 +287,10 @@ void ExpertCache::Reconcile(uint32_t position) {
 }
 
 void ExpertCache::CollectReady() {
+  const auto on_its_way = [this](const Item& item) {
+    return item.begun && !item.handed_out && slots_[item.slot_idx].state != State::kResident;
+  };
+  if (!overlap_ && std::ranges::any_of(items_, on_its_way)) return;
   for (size_t i = 0; i < items_.size(); ++i) {
     Item& item = items_[i];
     if (!item.begun || item.handed_out || slots_[item.slot_idx].state != State::kResident) continue;

@@ -46,13 +46,15 @@ struct CacheStats {
   uint64_t preloaded = 0;              // Records read by Preload.
   uint64_t timeouts = 0;               // Reads given up since the source did not answer.
   std::chrono::nanoseconds wait{0};    // Spent in Next() waiting for storage.
+  // With reads at the source, as far as the cache knew: what of it is not `wait` was hidden behind
+  // work. Reads that were given up do not count.
+  std::chrono::nanoseconds reading{0};
 };
 
 // A fixed number of slots over one source. What is held and what goes is the directory's to say
 // (cache_directory.h); here it is carried out, so that a slot that somebody computes with, waits
 // for or reads into is never overwritten. Whatever the source does, a record is handed out only
-// after its read has completed with OK. Nothing allocates for hits, nor for misses of records that
-// have been met before. Owning thread only: the one that calls Begin.
+// after its read has completed with OK. Owning thread only: the one that calls Begin.
 class ExpertCache {
  public:
   struct Options {
@@ -66,6 +68,9 @@ class ExpertCache {
     // So many of the slots are for Prefetch, none where that would leave fewer than 2 * top_k.
     size_t prefetch_slots = 0;
     size_t experts_per_token = 0;  // The model's; only where there are prefetch slots.
+    // Off: a list is handed out when all is there that there are slots for, as by an engine that
+    // reads first and computes then.
+    bool overlap = true;
     // How long a list waits without a record before the reads that are on their way are given up.
     // Far beyond what a drive takes that still works: a disk that spins up needs ten seconds.
     std::chrono::nanoseconds read_timeout = std::chrono::seconds(30);
@@ -113,12 +118,16 @@ class ExpertCache {
 
     // Blocks until at least one more expert of the list is resident; returns all that are and have
     // not been handed out, pinned until the next call or the end of the Fetch. Empty when all have
-    // been. Hits come with the first call, which waits only if there are none.
+    // been. Hits come with the first call, before anything else is looked at or verified; it waits
+    // only if there are none.
     // Fails as the read of one of the list's experts failed, with a message that names it; every
     // later call fails likewise, the cache itself stays usable. A source that does not answer is
     // kUnavailable, unless it has another place to read from: the record then comes from there,
     // into another slot, and the first slot is not used again until its read has completed.
     Result<std::span<const Ready>> Next() { return cache_->Next(); }
+
+    // The source has the reads of all that is missing: from now on Prefetch keeps it busy.
+    bool all_submitted() const { return cache_->AllSubmitted(); }
 
    private:
     friend class ExpertCache;
@@ -164,7 +173,7 @@ class ExpertCache {
   // Of the source, now: demanded, prefetched, preloaded and given up.
   size_t reads_in_flight() const { return in_flight_; }
 
-  const CacheStats& stats() const { return stats_; }
+  CacheStats stats() const;
 
  private:
   enum class State : uint8_t { kEmpty, kLoading, kResident };
@@ -195,6 +204,7 @@ class ExpertCache {
   ExpertCache(std::unique_ptr<ExpertSource> source, SlotArena arena, const Options& options);
 
   Result<std::span<const Ready>> Next();
+  bool AllSubmitted() const;
   void EndFetch();
 
   // The slot where a record that is not held was prefetched to changes places with that of
@@ -225,6 +235,8 @@ class ExpertCache {
   // Makes the directory's word on a position good where the record it speaks of has not come.
   void Reconcile(uint32_t position);
   void CollectReady();
+  // Begins or ends a stretch of stats_.reading, after in_flight_ or num_given_up_ has changed.
+  void NoteReading();
   // Nothing has come for too long: whoever waits for a read that the source has waits no longer.
   void GiveUpReads();
   // Another slot for a position whose own the source does not give back, at the expense of a
@@ -234,6 +246,7 @@ class ExpertCache {
   SlotArena arena_;  // Outlives the source, which may write to it until it is destroyed.
   std::unique_ptr<ExpertSource> source_;
   const std::function<void(int, std::span<const int32_t>)> on_list_;
+  const bool overlap_;
   const std::chrono::nanoseconds read_timeout_;
   size_t num_attached_ = 0;  // Of the arena's chunks.
   CacheDirectory directory_;
@@ -258,6 +271,7 @@ class ExpertCache {
 
   std::vector<Completion> completions_;  // Room for Reap.
   CacheStats stats_;
+  std::optional<std::chrono::steady_clock::time_point> reading_since_;
 };
 
 }  // namespace picchio

@@ -21,6 +21,7 @@ void ExpertCache::GiveUpReads() {
     if (std::exchange(use.reason, Reason::kDemand) == Reason::kPreload) --preload_in_flight_;
     hopeless[slot_idx] = !source_->GiveUp(slot_idx);
   }
+  NoteReading();
   std::vector<bool> listed(slot_of_.size());
   for (Item& item : items_) {
     if (item.done) continue;

@@ -15,6 +15,7 @@ bool ExpertCache::Speculate(uint32_t slot_idx, ExpertKey key, Reason reason) {
   use.state = State::kEmpty;
   if (!unsubmitted_.empty() || source_->Submit({&request, 1}) == 0) return false;
   ++in_flight_;
+  NoteReading();
   use = {.key = key, .state = State::kLoading, .reason = reason, .speculative = true};
   return true;
 }

@@ -15,7 +15,8 @@ size_t ExpertCache::ShrinkTo(size_t num_slots) {
     --num_chunks;
   }
   if (num_chunks == arena_.chunks().size()) return slots_.size();
-  TakeCompletions(std::chrono::nanoseconds(0));
+  while (TakeCompletions(std::chrono::nanoseconds(0)) > 0) {
+  }
   if (num_given_up_ > 0) return slots_.size();
   preload_.clear();
   for (uint32_t slot_idx = 0; slot_idx < slots_.size(); ++slot_idx) {

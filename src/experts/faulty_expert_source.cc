@@ -1,7 +1,6 @@
 #include "experts/faulty_expert_source.h"
 
 #include <cstring>
-#include <vector>
 
 namespace picchio {
 
@@ -12,10 +11,8 @@ FaultyExpertSource::FaultyExpertSource(std::unique_ptr<ExpertSource> inner, Faul
 
 size_t FaultyExpertSource::Submit(std::span<const ReadRequest> requests) {
   const size_t room = faults_.Room(requests.size(), max_in_flight());
-  std::vector<ReadRequest> uncut(requests.begin(), requests.begin() + static_cast<ptrdiff_t>(room));
-  for (ReadRequest& request : uncut) request.cut_bytes = 0;
-  const size_t accepted = room == 0 ? 0 : inner_->Submit(uncut);
-  for (const ReadRequest& request : std::span(uncut).first(accepted)) {
+  const size_t accepted = room == 0 ? 0 : inner_->Submit(requests.first(room));
+  for (const ReadRequest& request : requests.first(accepted)) {
     faults_.Accept(request.tag, {.key = request.key, .data = request.slot.data});
   }
   return accepted;
@@ -30,7 +27,6 @@ size_t FaultyExpertSource::Reap(std::span<Completion> out, std::chrono::nanoseco
       [this](Completion& completion, const Read& read, Code code) {
         completion.status =
             Error(code, "{}: injected fault ({})", ToString(read.key), CodeName(code));
-        completion.ready_bytes = 0;
         if (read.data != nullptr) std::memset(read.data, 0xdb, layout().record_bytes);
         ++num_injected_;
       });

@@ -9,7 +9,7 @@
 
 namespace picchio {
 
-// Reads that fail leave garbage in the slot, as a device may. Ignores cuts. Owner thread only.
+// Reads that fail leave garbage in the slot, as a device may. Owner thread only.
 class FaultyExpertSource final : public ExpertSource {
  public:
   FaultyExpertSource(std::unique_ptr<ExpertSource> inner, FaultPlan plan);

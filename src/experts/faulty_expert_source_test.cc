@@ -27,7 +27,6 @@ std::vector<Code> CodesOf(FaultyExpertSource& source) {
     if (!completion.status.ok()) {
       EXPECT_TRUE(completion.status.message().starts_with(ToString(request.key) + ": "));
       EXPECT_NE(memory, TestRecord(request.key, source.layout())) << "no garbage";
-      EXPECT_EQ(completion.ready_bytes, 0u);
     }
   }
   return codes;

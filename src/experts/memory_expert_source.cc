@@ -33,13 +33,13 @@ size_t MemoryExpertSource::Reap(std::span<Completion> out, std::chrono::nanoseco
   size_t count = 0;
   while (count < out.size() && !pending_.empty()) {
     out[count] = Serve(pending_.front());
-    if (out[count].last) pending_.pop_front();
+    pending_.pop_front();
     ++count;
   }
   return count;
 }
 
-Completion MemoryExpertSource::Serve(Pending& pending) {
+Completion MemoryExpertSource::Serve(const Pending& pending) {
   const ReadRequest& request = pending.request;
   Completion completion{.tag = request.tag};
   const auto record = records_.find(request.key);
@@ -48,17 +48,8 @@ Completion MemoryExpertSource::Serve(Pending& pending) {
         Error(Code::kCancelled, "{}: the read was cancelled", ToString(request.key));
   } else if (record == records_.end()) {
     completion.status = Error(Code::kNotFound, "{}: not in memory", ToString(request.key));
-  } else if (!pending.cut_served && request.cut_bytes > 0 &&
-             request.cut_bytes < layout_.record_bytes) {
-    std::memcpy(request.slot.data, record->second.data(), request.cut_bytes);
-    completion.ready_bytes = request.cut_bytes;
-    completion.last = false;
-    pending.cut_served = true;
   } else {
-    const uint64_t done = pending.cut_served ? request.cut_bytes : 0;
-    std::memcpy(request.slot.data + done, record->second.data() + done,
-                layout_.record_bytes - done);
-    completion.ready_bytes = layout_.record_bytes;
+    std::memcpy(request.slot.data, record->second.data(), layout_.record_bytes);
   }
   return completion;
 }

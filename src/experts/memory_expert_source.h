@@ -12,7 +12,7 @@
 namespace picchio {
 
 // Copies into the slot when the completion is reaped, in the order of submission
-// (FaultyExpertSource shuffles). Serves cuts. Owner thread only.
+// (FaultyExpertSource shuffles). Owner thread only.
 class MemoryExpertSource final : public ExpertSource {
  public:
   using Records = std::unordered_map<ExpertKey, std::vector<std::byte>>;
@@ -33,15 +33,13 @@ class MemoryExpertSource final : public ExpertSource {
  private:
   struct Pending {
     ReadRequest request;
-    bool cut_served = false;
     bool cancelled = false;
   };
 
   MemoryExpertSource(const ExpertRecordLayout& layout, Records records, size_t max_in_flight)
       : layout_(layout), records_(std::move(records)), max_in_flight_(max_in_flight) {}
 
-  // Does what `pending` still needs up to its next completion.
-  Completion Serve(Pending& pending);
+  Completion Serve(const Pending& pending);
 
   const std::string name_ = "memory";
   const ExpertRecordLayout layout_;

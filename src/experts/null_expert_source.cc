@@ -18,7 +18,7 @@ size_t NullExpertSource::Submit(std::span<const ReadRequest> requests) {
 size_t NullExpertSource::Reap(std::span<Completion> out, std::chrono::nanoseconds /*timeout*/) {
   size_t count = 0;
   for (; count < out.size() && !tags_.empty(); ++count) {
-    out[count] = {.tag = tags_.front(), .ready_bytes = layout_.record_bytes};
+    out[count] = {.tag = tags_.front()};
     tags_.pop_front();
   }
   return count;

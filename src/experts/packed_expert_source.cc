@@ -151,11 +151,7 @@ Completion PackedExpertSource::Finish(const DeviceCompletion& completion) {
   free_reads_.push_back(read_idx);
   Completion done{.tag = read.request.tag, .status = completion.status};
   if (done.status.ok()) done.status = CheckRecord(entry, {read.request.slot.data, entry.bytes});
-  if (done.status.ok()) {
-    done.ready_bytes = entry.bytes;
-  } else {
-    done.status = done.status.WithContext(ToString(read.request.key));
-  }
+  if (!done.status.ok()) done.status = done.status.WithContext(ToString(read.request.key));
   return done;
 }
 

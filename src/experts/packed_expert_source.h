@@ -25,7 +25,7 @@ Result<FlatIndex> ReadFlatIndex(BlockDevice& device);
 
 // A record is one read of its extent with its padding, straight into the slot. A record that
 // contradicts its hash completes with kCorrupt: version 3 has a CRC-32C that is checked always, and
-// either version the SHA-256 (of which version 2 keeps 8 bytes), checked on request. Ignores cuts.
+// either version the SHA-256 (of which version 2 keeps 8 bytes), checked on request.
 // Hashes are computed within Reap. Owner thread only.
 class PackedExpertSource final : public ExpertSource {
  public:

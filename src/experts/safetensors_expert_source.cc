@@ -196,9 +196,7 @@ size_t SafetensorsExpertSource::Reap(std::span<Completion> out, std::chrono::nan
       FinishRecord(read.request);
       read.failure = CheckRecord(read.request);
     }
-    if (read.failure.ok()) {
-      out[count].ready_bytes = layout_.record_bytes;
-    } else {
+    if (!read.failure.ok()) {
       out[count].status = read.failure.WithContext(ToString(read.request.key));
     }
   }

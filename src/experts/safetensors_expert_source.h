@@ -23,7 +23,7 @@ namespace picchio {
 // that follow each other in file and record in one read. Biases, which the container keeps for
 // all experts of a layer together, are read as rows; those of BF16 are widened where they lie.
 // Padding between parts is zeroed. Where there is a store's index, joined records are held against
-// its hashes within Reap. Ignores cuts. Owner thread only.
+// its hashes within Reap. Owner thread only.
 class SafetensorsExpertSource final : public ExpertSource {
  public:
   // `device` has the directory's files, in the same order; the directory is only needed here.

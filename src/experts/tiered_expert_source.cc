@@ -93,10 +93,8 @@ size_t TieredExpertSource::Submit(std::span<const ReadRequest> requests) {
   const size_t held = reads_.size() - owed;
   const size_t room = std::min(requests.size(), max_in_flight() - std::min(held, max_in_flight()));
   const size_t tier = FirstTier();
-  std::vector<ReadRequest> uncut(requests.begin(), requests.begin() + static_cast<ptrdiff_t>(room));
-  for (ReadRequest& request : uncut) request.cut_bytes = 0;
-  const size_t accepted = room == 0 ? 0 : tiers_[tier]->Submit(uncut);
-  for (const ReadRequest& request : std::span(uncut).first(accepted)) {
+  const size_t accepted = room == 0 ? 0 : tiers_[tier]->Submit(requests.first(room));
+  for (const ReadRequest& request : requests.first(accepted)) {
     Read& read = reads_[request.tag];
     read.request = request;
     read.tier = tier;
@@ -167,7 +165,7 @@ size_t TieredExpertSource::ReapTier(size_t tier, std::span<Completion> out,
 
 bool TieredExpertSource::Settle(size_t tier, Completion& completion) {
   const auto found = reads_.find(completion.tag);
-  PICCHIO_CHECK(found != reads_.end() && completion.last);
+  PICCHIO_CHECK(found != reads_.end());
   Read& read = found->second;
   completion.tier = static_cast<uint8_t>(tier);
   const Status& status = completion.status;

@@ -24,8 +24,7 @@ struct TierStats {
 // A read that fails in one tier, for whatever reason, is submitted to the next with the same slot.
 // Where no tier can serve, the read fails with the last tier's code and native error, and a message
 // that lists what each of them said. A tier that owes a read which was given up is passed over
-// until it has delivered. Ignores cuts: bytes that were declared ready must not be written again,
-// which a fallback would do. Owner thread only.
+// until it has delivered. Owner thread only.
 class TieredExpertSource final : public ExpertSource {
  public:
   // Told once for each tier when its first read goes on to the next, and once when it does not
