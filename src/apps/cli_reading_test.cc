@@ -35,7 +35,16 @@ TEST(CliReading, AFlagOfReadingBeatsTheEnvironment) {
   EXPECT_EQ(wrong.exit_code, 1);
   EXPECT_THAT(wrong.err, testing::HasSubstr("DIRECT is \"yes\", expected 0 or 1"));
 
+  EXPECT_EQ(Picchio(run + "--async maybe").exit_code, 2);
+  EXPECT_EQ(Picchio(run + "--prefetch maybe").exit_code, 2);
+  EXPECT_THAT(Picchio(run, "ASYNC_MOE=off").err, testing::HasSubstr("ASYNC_MOE is \"off\""));
+  const std::string plain = Picchio(run).out;
+  EXPECT_EQ(Picchio(run, "ASYNC_MOE=0").out, plain);
+  EXPECT_EQ(Picchio(run + "--async on --prefetch on", "ASYNC_MOE=0").out, plain);
+
   const Outcome said = Picchio(run + "--flat 0 --stats");
+  EXPECT_THAT(said.err, testing::HasSubstr("note: expert cache "));
+  EXPECT_THAT(said.err, testing::HasSubstr(" experts, room for all of them\n"));
   EXPECT_THAT(said.err, testing::HasSubstr(": buffered reads by 16 threads\n"));
   EXPECT_THAT(said.err, testing::HasSubstr(" through it"));
   EXPECT_THAT(said.err, testing::HasSubstr("of the cache in huge pages"));

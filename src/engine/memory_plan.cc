@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/human.h"
 #include "base/units.h"
+#include "experts/expert_cache.h"
 #include "model/model_sizes.h"
 
 namespace picchio {
@@ -53,14 +54,30 @@ std::optional<uint64_t> SlotsAskedFor(const MemoryDemand& demand, const MemoryWi
   return std::nullopt;
 }
 
+std::string CgroupText(const MemoryInfo& memory) {
+  return fmt::format("limit {} in {}", FormatMemory(memory.cgroup->limit_bytes),
+                     memory.cgroup->limit_file);
+}
+
+std::string LimitText(const MemoryPlan& plan, const MemoryWishes& wishes,
+                      const MemoryInfo& memory) {
+  if (plan.num_slots >= plan.num_records) return "room for all of them";
+  if (wishes.slots_per_layer.has_value()) return "as many for each layer as asked for";
+  if (wishes.cache_bytes.has_value()) return "as asked for";
+  std::string text = fmt::format("all memory but for a reserve of {} ({} free",
+                                 FormatMemory(plan.reserve_bytes), FormatMemory(plan.free_bytes));
+  // Which of the two has less to give.
+  if (memory.cgroup.has_value() && plan.free_bytes < memory.available_bytes) {
+    text += "; " + CgroupText(memory);
+  }
+  return text + ")";
+}
+
 Status DoesNotFit(const MemoryDemand& demand, BytesOf kv_bytes, const MemoryPlan& plan,
                   const MemoryInfo& memory) {
   std::string free = fmt::format("{} of {} are free", FormatMemory(plan.free_bytes),
                                  FormatMemory(memory.physical_bytes));
-  if (memory.cgroup.has_value()) {
-    free += fmt::format(" (limit {} in {})", FormatMemory(memory.cgroup->limit_bytes),
-                        memory.cgroup->limit_file);
-  }
+  if (memory.cgroup.has_value()) free += fmt::format(" ({})", CgroupText(memory));
   // What could be given, with everything else at its least.
   const uint64_t left = Less(plan.free_bytes, plan.dense_bytes + plan.working_bytes);
   const uint64_t least_cache = kLeastSlots * demand.slot_bytes;
@@ -89,6 +106,17 @@ std::string MemoryPlan::Breakdown() const {
       FormatMemory(cache_bytes), prefill_span, FormatMemory(working_bytes));
 }
 
+std::string MemoryPlan::CacheChoice() const {
+  const double share = num_records == 0
+                           ? 100
+                           : 100 * static_cast<double>(std::min(num_slots, num_records)) /
+                                 static_cast<double>(num_records);
+  std::string text = fmt::format("expert cache {}, {} slots for {:.1f} % of {} experts, {}",
+                                 FormatMemory(cache_bytes), num_slots, share, num_records, limit);
+  if (prefetch_slots > 0) text += fmt::format("; {} slots are for reading ahead", prefetch_slots);
+  return text;
+}
+
 MemoryDemand DemandOf(const ModelConfig& config, uint64_t dense_bytes, uint64_t slot_bytes) {
   const ModelSizes sizes = SizesOf(config);
   return {.dense_bytes = dense_bytes,
@@ -96,7 +124,8 @@ MemoryDemand DemandOf(const ModelConfig& config, uint64_t dense_bytes, uint64_t 
           .slot_bytes = slot_bytes,
           .num_moe_layers = config.num_moe_layers(),
           .num_records = sizes.num_expert_records,
-          .records_per_token = sizes.records_per_token};
+          .records_per_token = sizes.records_per_token,
+          .experts_per_token = config.experts_per_token};
 }
 
 Result<MemoryPlan> PlanMemory(const MemoryDemand& demand, const MemoryNeeds& needs,
@@ -116,8 +145,12 @@ Result<MemoryPlan> PlanMemory(const MemoryDemand& demand, const MemoryNeeds& nee
   }
   const uint64_t most_slots = std::max(kLeastSlots, demand.num_records);
 
-  MemoryPlan plan{.dense_bytes = demand.dense_bytes, .free_bytes = memory.FreeForUs()};
+  MemoryPlan plan{.dense_bytes = demand.dense_bytes,
+                  .free_bytes = memory.FreeForUs(),
+                  .num_records = demand.num_records,
+                  .limit = {}};
   const uint64_t reserve = std::clamp<uint64_t>(plan.free_bytes / 20, 256_MiB, 2_GiB);
+  plan.reserve_bytes = reserve;
   if (slots.has_value()) plan.num_slots = std::min(*slots, most_slots);
 
   const uint32_t most_span =
@@ -151,6 +184,12 @@ Result<MemoryPlan> PlanMemory(const MemoryDemand& demand, const MemoryNeeds& nee
     plan.num_slots = std::clamp(left / demand.slot_bytes, kLeastSlots, most_slots);
   }
   plan.cache_bytes = plan.num_slots * demand.slot_bytes;
+  plan.limit = LimitText(plan, wishes, memory);
+  if (wishes.prefetch && !wishes.slots_per_layer.has_value() &&
+      plan.num_slots < demand.num_records) {
+    plan.prefetch_slots = ExpertCache::PrefetchSlots(plan.num_slots, demand.experts_per_token,
+                                                     demand.experts_per_token);
+  }
   plan.cache_below_token = plan.num_slots < demand.records_per_token;
   if (plan.total_bytes() > plan.free_bytes) return DoesNotFit(demand, needs.kv_bytes, plan, memory);
   return plan;

@@ -146,6 +146,42 @@ TEST(MemoryPlan, KvBytesNeedNotBeLinear) {
   EXPECT_EQ(plan.context, 8192u);
 }
 
+TEST(MemoryPlan, SaysWhatItChoseAndWhatDecided) {
+  const MemoryDemand demand{.dense_bytes = 1_GiB,
+                            .max_context = 1024,
+                            .slot_bytes = 4_MiB,
+                            .num_moe_layers = 48,
+                            .num_records = 6144,
+                            .records_per_token = 384,
+                            .experts_per_token = 8};
+  const auto kv = [](uint32_t) { return 256_MiB; };
+  const MemoryNeeds needs{.kv_bytes = kv, .working_bytes = kWorking};
+  MemoryInfo memory{.physical_bytes = 64_GiB, .available_bytes = 8_GiB};
+  const auto choice = [&](const MemoryWishes& wishes) {
+    const Result<MemoryPlan> plan = PlanMemory(demand, needs, wishes, memory);
+    EXPECT_OK(plan);
+    return plan.has_value() ? plan->CacheChoice() : "";
+  };
+  // 8192 - 1024 - 256 - 256 - 409.6 MiB in slots of 4.
+  EXPECT_EQ(choice({}),
+            "expert cache 6.10 GiB, 1561 slots for 25.4 % of 6144 experts, all memory but for a "
+            "reserve of 410 MiB (8.00 GiB free)");
+  memory.available_bytes = 60_GiB;
+  EXPECT_THAT(choice({}), testing::HasSubstr("100.0 % of 6144 experts, room for all of them"));
+  EXPECT_THAT(choice({.prefetch = true}), testing::Not(testing::HasSubstr("reading ahead")));
+  memory.cgroup = {.limit_bytes = 9_GiB, .used_bytes = 1_GiB, .limit_file = "/cg/memory.max"};
+  EXPECT_THAT(choice({}), testing::EndsWith("(8.00 GiB free; limit 9.00 GiB in /cg/memory.max)"));
+  EXPECT_THAT(choice({.cache_bytes = 1_GiB}),
+              testing::StartsWith("expert cache 1.00 GiB, 256 slots for 4.2 % of 6144 experts, as "
+                                  "asked for"));
+  EXPECT_THAT(choice({.slots_per_layer = 10}), testing::EndsWith("for each layer as asked for"));
+  EXPECT_THAT(choice({.cache_bytes = 1_GiB, .prefetch = true}),
+              testing::EndsWith("; 8 slots are for reading ahead"));
+  // Twice a layer's must remain.
+  EXPECT_THAT(choice({.cache_bytes = 92_MiB, .prefetch = true}), testing::EndsWith("asked for"));
+  EXPECT_THAT(choice({.slots_per_layer = 10, .prefetch = true}), testing::EndsWith("asked for"));
+}
+
 // Of 16 MiB and 256 KiB a position.
 constexpr auto kSpanBytes = [](uint32_t span) { return 16_MiB + uint64_t{span} * 256_KiB; };
 MemoryNeeds SpanNeeds() { return {.kv_bytes = kQwen3Kv, .working_bytes = kSpanBytes}; }

@@ -14,6 +14,8 @@ void ForEachField(StepStats& a, const StepStats& b, Combine&& combine) {
   combine(a.total, b.total);
   combine(a.steps, b.steps);
   combine(a.rows, b.rows);
+  combine(a.foreseeable, b.foreseeable);
+  combine(a.foreseen, b.foreseen);
 }
 
 template <typename Combine>
@@ -29,7 +31,9 @@ void ForEachField(CacheStats& a, const CacheStats& b, Combine&& combine) {
   combine(a.prefetch_used, b.prefetch_used);
   combine(a.prefetch_wasted_bytes, b.prefetch_wasted_bytes);
   combine(a.preloaded, b.preloaded);
+  combine(a.timeouts, b.timeouts);
   combine(a.wait, b.wait);
+  combine(a.reading, b.reading);
 }
 
 template <typename Stats>

@@ -59,7 +59,7 @@ class Loader {
     return Status::Ok();
   }
 
-  Status ReadAll(ThreadPool& pool) {
+  Status ReadAll(ThreadPool& pool, const LoadedBytes& on_loaded) {
     const std::vector<Piece> pieces = Pieces();
     std::mutex mutex;
     Status status;             // Guarded by mutex.
@@ -67,7 +67,10 @@ class Loader {
     pool.ParallelFor(pieces.size(), 1, [&](size_t begin, size_t end, int) {
       for (size_t i = begin; i < end; ++i) {
         Status of_piece = ReadPiece(pieces[i]);
-        if (of_piece.ok()) continue;
+        if (of_piece.ok()) {
+          if (on_loaded) on_loaded(pieces[i].count * DtypeBytes(pieces[i].kept));
+          continue;
+        }
         const std::lock_guard lock(mutex);
         if (i < failed) {
           failed = i;
@@ -232,11 +235,12 @@ Result<uint64_t> DenseWeightBytes(const TensorDirectory& tensors, const ModelCon
 }
 
 Result<DenseWeights> LoadDenseWeights(const TensorDirectory& tensors, const ModelConfig& config,
-                                      bool expert_biases, ThreadPool& pool) {
+                                      bool expert_biases, ThreadPool& pool,
+                                      const LoadedBytes& on_loaded) {
   Loader loader(tensors, config);
   PICCHIO_RETURN_IF_ERROR(loader.PlanAll(config, expert_biases));
   PICCHIO_RETURN_IF_ERROR(loader.Allocate());
-  PICCHIO_RETURN_IF_ERROR(loader.ReadAll(pool));
+  PICCHIO_RETURN_IF_ERROR(loader.ReadAll(pool, on_loaded));
 
   DenseWeights weights;
   weights.embedding = loader.Matrix("model.embed_tokens.weight");

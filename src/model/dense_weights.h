@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -52,15 +53,19 @@ struct DenseWeights {
   uint64_t bytes = 0;  // Of `memory`.
 };
 
+// Told how many bytes more have been loaded. May be empty.
+using LoadedBytes = std::function<void(uint64_t bytes)>;
+
 // Reads the tensors that ExpectedDenseTensors names. What each may be: a matrix of a product BF16,
 // F32, F16 (widened to F32), or I8 with its rows' scales in the F32 tensor NAME.qs; the router the
 // same but not I8; vectors and the experts' biases BF16, F32 or F16 (kept as F32). `expert_biases`
 // false leaves the last out: the records carry them. Tensors of the experts are passed over. Fails
 // with kNotFound where a tensor is missing, kCorrupt where one has another shape or type, holds a
 // NaN or an infinity, or is none that this config has, kResourceExhausted where memory is short;
-// each names the tensor.
+// each names the tensor. `on_loaded` is told of every piece, by any of the pool's threads.
 Result<DenseWeights> LoadDenseWeights(const TensorDirectory& tensors, const ModelConfig& config,
-                                      bool expert_biases, ThreadPool& pool);
+                                      bool expert_biases, ThreadPool& pool,
+                                      const LoadedBytes& on_loaded = {});
 
 // DenseWeights::bytes of what LoadDenseWeights would load, without reading or allocating any of it.
 // Fails as that does with kNotFound, and with kCorrupt for all but values.

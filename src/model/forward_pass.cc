@@ -181,7 +181,10 @@ Status ForwardPass::RunLayer(uint32_t layer) {
   {
     const Timer timer(stats_.mlp);
     if (model_.config.layers[layer].moe) {
-      PICCHIO_RETURN_IF_ERROR(moe_.Run(step_, layer, weights, experts_, buffers_.hidden));
+      const bool more = layer + 1 < model_.config.num_hidden_layers;
+      const LayerWeights* next =
+          more && model_.config.layers[layer + 1].moe ? &model_.weights.layers[layer + 1] : nullptr;
+      PICCHIO_RETURN_IF_ERROR(moe_.Run(step_, layer, weights, next, experts_, buffers_.hidden));
     } else {
       dense_mlp_.Run(step_, layer, weights, buffers_.hidden);
     }
@@ -247,6 +250,8 @@ StepStats ForwardPass::stats() const {
   StepStats stats = stats_;
   stats.storage_wait = moe_.storage_wait();
   stats.mlp -= stats.storage_wait;
+  stats.foreseeable = moe_.num_foreseeable();
+  stats.foreseen = moe_.num_foreseen();
   return stats;
 }
 

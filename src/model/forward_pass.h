@@ -47,6 +47,9 @@ struct StepStats {
   std::chrono::nanoseconds total{0};         // Of all steps, whatever they did.
   uint64_t steps = 0;
   uint64_t rows = 0;
+  // Experts chosen where they had been predicted, and those that the prediction had named.
+  uint64_t foreseeable = 0;
+  uint64_t foreseen = 0;
 };
 
 // Runs steps for one model over one expert cache. The logits of a token depend on the model, on the

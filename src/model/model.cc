@@ -21,9 +21,9 @@ RopeTable RopeOf(const ModelConfig& config) {
 }  // namespace
 
 Result<Model> Model::Open(const TensorDirectory& tensors, ModelConfig config, bool expert_biases,
-                          ThreadPool& pool) {
+                          ThreadPool& pool, const LoadedBytes& on_loaded) {
   PICCHIO_ASSIGN_OR_RETURN(DenseWeights weights,
-                           LoadDenseWeights(tensors, config, expert_biases, pool));
+                           LoadDenseWeights(tensors, config, expert_biases, pool, on_loaded));
   RopeTable rope = RopeOf(config);
   return Model{std::move(config), std::move(weights), std::move(rope)};
 }

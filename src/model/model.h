@@ -15,7 +15,7 @@ struct Model {
 
   // Loads the dense weights; fails as LoadDenseWeights does, whose arguments it takes.
   static Result<Model> Open(const TensorDirectory& tensors, ModelConfig config, bool expert_biases,
-                            ThreadPool& pool);
+                            ThreadPool& pool, const LoadedBytes& on_loaded = {});
 };
 
 }  // namespace picchio

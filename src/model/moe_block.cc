@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstring>
 #include <iterator>
+#include <utility>
 
 #include "kernels/router.h"
 
@@ -13,6 +14,14 @@ namespace {
 // Rows that are computed together at most: bounds the memory for what lies between the two
 // products, and is enough for them to be worth cutting up.
 constexpr size_t kMaxBatchRows = 256;
+
+// Rows whose next experts are predicted: of more, the union is what nobody has slots for.
+constexpr size_t kMaxForeseenRows = 8;
+
+// A span that asks for so much of a layer will ask for as much of the next.
+bool IsNearlyAll(size_t num_chosen, size_t num_experts) {
+  return 8 * num_chosen >= 7 * num_experts;
+}
 
 template <typename T>
 const T* PartOf(std::span<const std::byte> record, const RecordPart& part) {
@@ -87,6 +96,10 @@ MoeBlock::MoeBlock(const ModelConfig& config, const ExpertRecordLayout& layout, 
   router_logits_ = carver.Take<float>(max_rows * num_experts_);
   ids_ = carver.Take<uint32_t>(max_slots);
   weights_ = carver.Take<float>(max_slots);
+  ahead_normed_ = carver.Take<float>(std::min(max_rows, kMaxForeseenRows) * hidden_size_);
+  ahead_logits_ = carver.Take<float>(std::min(max_rows, kMaxForeseenRows) * num_experts_);
+  ahead_ids_.resize(experts_per_token_);
+  ahead_weights_.resize(experts_per_token_);
   row_of_slot_ = carver.Take<uint32_t>(max_slots);
   slot_of_ = carver.Take<uint32_t>(max_slots);
   outputs_ = carver.Take<float>(max_slots * hidden_size_);
@@ -104,19 +117,25 @@ MoeBlock::MoeBlock(const ModelConfig& config, const ExpertRecordLayout& layout, 
 }
 
 Status MoeBlock::Run(StepContext& step, uint32_t layer, const LayerWeights& weights,
-                     ExpertCache& cache, float* x) {
+                     const LayerWeights* next, ExpertCache& cache, float* x) {
   pieces_.clear();
   batch_rows_ = 0;
   not_finite_ = kNone;
   step.Norm(x, weights.post_attention_norm, normed_);
   PICCHIO_RETURN_IF_ERROR(Route(step, layer, weights));
   Assign(step);
+  JudgePrediction(layer);
 
   // From here on the misses are on their way; what else there is to do comes before waiting for
   // them.
   ExpertCache::Fetch fetch = cache.Begin(static_cast<int>(layer), experts_);
+  bool look_ahead = next != nullptr && cache.num_prefetch_slots() > 0;
   if (quantized_) step.Quantize(normed_, quantized_normed_);
   while (true) {
+    if (look_ahead && fetch.all_submitted()) {
+      LookAhead(step, layer, *next, cache, x);
+      look_ahead = false;
+    }
     const auto waited = cache.stats().wait;
     const auto ready = fetch.Next();
     storage_wait_ += cache.stats().wait - waited;
@@ -158,6 +177,39 @@ Status MoeBlock::Route(StepContext& step, uint32_t layer, const LayerWeights& we
                              {weights_, n});
   }
   return Status::Ok();
+}
+
+void MoeBlock::LookAhead(StepContext& step, uint32_t layer, const LayerWeights& next,
+                         ExpertCache& cache, const float* x) {
+  foreseen_.clear();
+  if (step.num_rows > kMaxForeseenRows) {
+    if (!IsNearlyAll(experts_.size(), num_experts_)) return;
+    for (size_t expert = 0; expert < num_experts_; ++expert) {
+      foreseen_.push_back(static_cast<int32_t>(expert));
+    }
+  } else {
+    step.Norm(x, next.post_attention_norm, ahead_normed_);
+    const Product product =
+        step.ProductOf(next.router, ahead_normed_, {}, ahead_logits_, num_experts_);
+    step.products.Run({&product, 1});
+    // A guess about what is not finite is not worth an error: the layer itself will say so.
+    if (!step.kernels.all_finite(ahead_logits_, step.num_rows * num_experts_)) return;
+    for (size_t row = 0; row < step.num_rows; ++row) {
+      RouteTopK({ahead_logits_ + row * num_experts_, num_experts_},
+                RouterWeights::kSoftmaxOverChosen, ahead_ids_, ahead_weights_);
+      foreseen_.insert(foreseen_.end(), ahead_ids_.begin(), ahead_ids_.end());
+    }
+    foreseen_layer_ = layer + 1;
+  }
+  cache.Prefetch(static_cast<int>(layer + 1), foreseen_);
+}
+
+void MoeBlock::JudgePrediction(uint32_t layer) {
+  if (std::exchange(foreseen_layer_, UINT32_MAX) != layer) return;
+  num_foreseeable_ += experts_.size();
+  num_foreseen_ += static_cast<uint64_t>(std::ranges::count_if(experts_, [this](int32_t expert) {
+    return std::ranges::find(foreseen_, expert) != foreseen_.end();
+  }));
 }
 
 void MoeBlock::Assign(const StepContext& step) {

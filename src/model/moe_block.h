@@ -28,11 +28,20 @@ class MoeBlock {
   // x: [num_rows, hidden_size], the residual stream; what the experts yield is added to it. Fails
   // as the cache's reads do, or with kCorrupt where a router logit or an expert's output is not
   // finite, naming the layer and the (lowest such) expert.
-  Status Run(StepContext& step, uint32_t layer, const LayerWeights& weights, ExpertCache& cache,
-             float* x);
+  //
+  // `next` is the next layer's, null where that has no experts. Where the cache has slots for it,
+  // what that layer will probably ask for is prefetched while this one is computed: for a few rows
+  // what its router makes of x as it is now, for a span that needs nearly all of a layer's experts
+  // all of them.
+  Status Run(StepContext& step, uint32_t layer, const LayerWeights& weights,
+             const LayerWeights* next, ExpertCache& cache, float* x);
 
   // Spent in waiting for records, since the beginning.
   std::chrono::nanoseconds storage_wait() const { return storage_wait_; }
+  // Experts that were chosen in a layer whose choice had been predicted, and those of them that the
+  // prediction had named.
+  uint64_t num_foreseeable() const { return num_foreseeable_; }
+  uint64_t num_foreseen() const { return num_foreseen_; }
 
  private:
   // A chosen expert's part of `slots_`.
@@ -53,6 +62,11 @@ class MoeBlock {
   };
 
   Status Route(StepContext& step, uint32_t layer, const LayerWeights& weights);
+  // Prefetches for the layer after `layer`; x: as in Run, before what this layer adds.
+  void LookAhead(StepContext& step, uint32_t layer, const LayerWeights& next, ExpertCache& cache,
+                 const float* x);
+  // Holds what was chosen against what was predicted.
+  void JudgePrediction(uint32_t layer);
   void Assign(const StepContext& step);
   void AddPieces(StepContext& step, const LayerWeights& weights, const ExpertCache::Ready& ready);
   void ComputeBatch(StepContext& step);
@@ -87,7 +101,17 @@ class MoeBlock {
   QuantizedRows quantized_gathered_;
   QuantizedRows quantized_activated_;
 
-  std::vector<int32_t> experts_;         // Chosen by any row, ascending.
+  // Of up to kMaxForeseenRows rows.
+  float* ahead_normed_;  // [rows, hidden_size]
+  float* ahead_logits_;  // [rows, num_experts]
+
+  std::vector<int32_t> experts_;      // Chosen by any row, ascending.
+  std::vector<int32_t> foreseen_;     // Likewise, of the layer after.
+  std::vector<uint32_t> ahead_ids_;   // [experts_per_token]
+  std::vector<float> ahead_weights_;  // [experts_per_token]
+  uint32_t foreseen_layer_ = UINT32_MAX;
+  uint64_t num_foreseeable_ = 0;
+  uint64_t num_foreseen_ = 0;
   std::vector<Assignment> assignments_;  // Of experts_.
   std::vector<uint32_t> counts_;         // [num_experts]
   std::vector<Piece> pieces_;            // Of the current batch.

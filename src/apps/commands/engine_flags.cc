@@ -30,12 +30,13 @@ Result<int> EnvironmentNumber(const char* name, int fallback, int max) {
   return value;
 }
 
-// Whether an environment variable says 1; false where it is not set.
-Result<bool> EnvironmentSwitch(const char* name) {
+// Whether an environment variable says 1; `fallback` where it is not set.
+Result<bool> EnvironmentSwitch(const char* name, bool fallback = false) {
   const char* text = std::getenv(name);
   const std::string_view view = text == nullptr ? "" : text;
   if (view == "1") return true;
-  if (view.empty() || view == "0") return false;
+  if (view.empty()) return fallback;
+  if (view == "0") return false;
   return Error(Code::kInvalidArgument, "the environment variable {} is {}, expected 0 or 1", name,
                Quoted(view));
 }
@@ -104,6 +105,17 @@ void EngineFlags::AddTo(Command& command) {
   command.Option("--qd", queue_depth, "Reads at the device at once, or auto")
       .Check(WholeNumberFrom(1, 4096, "auto"))
       .ShowDefault();
+  async_flag_ =
+      command.Option("--async", async_moe,
+                     "Compute with the experts that are there while others are read; off: "
+                     "read all of a layer first");
+  async_flag_.OneOf({"on", "off"}).ShowDefault();
+  command
+      .Option("--prefetch", prefetch,
+              "Read ahead what the next layer will probably ask for: on, off, or auto: off until a "
+              "gain is measured")
+      .OneOf({"off", "auto", "on"})
+      .ShowDefault();
 }
 
 Result<StorageOptions> EngineFlags::Storage() const {
@@ -151,6 +163,11 @@ Result<EngineOptions> EngineFlags::Options() const {
   options.cache_policy = FindCachePolicy(cache_policy).value_or(kDefaultCachePolicy);
   options.warm_start = warm_start == "on";
   if (!trace.empty()) options.trace = Path(trace);
+  PICCHIO_ASSIGN_OR_RETURN(const bool environment_async, EnvironmentSwitch("ASYNC_MOE", true));
+  options.async_moe = async_flag_.given() ? async_moe == "on" : environment_async;
+  options.prefetch = prefetch == "on"    ? Prefetch::kOn
+                     : prefetch == "off" ? Prefetch::kOff
+                                         : Prefetch::kAuto;
   if (prefill_span > 0) options.memory.prefill_span = static_cast<uint32_t>(prefill_span);
   options.compute = compute == "f32" ? Compute::kF32 : Compute::kInt8;
   return options;

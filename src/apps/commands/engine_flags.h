@@ -25,10 +25,12 @@ struct EngineFlags {
   bool flat_trust = false;
   std::string io = "auto";
   std::string queue_depth = "auto";
+  std::string async_moe = "on";
+  std::string prefetch = "auto";
 
   void AddTo(Command& command);
   // Flags first, then the environment (OMP_NUM_THREADS, ECAP, IO_THREADS, DIRECT, FLAT,
-  // FLAT_VERIFY), then what is usual. What the engine has to say goes to standard error.
+  // FLAT_VERIFY, ASYNC_MOE), then what is usual. What the engine has to say goes to standard error.
   Result<EngineOptions> Options() const;
 
  private:
@@ -37,6 +39,7 @@ struct EngineFlags {
   Flag flat_flag_;
   Flag flat_verify_flag_;
   Flag io_flag_;
+  Flag async_flag_;
 };
 
 }  // namespace picchio

@@ -15,8 +15,12 @@ Result<std::unique_ptr<Engine>> Engine::Load(std::unique_ptr<EngineSetup> setup,
   PICCHIO_RETURN_IF_ERROR(engine->CreateTrace());
   const bool dense_has_biases = from.dense_has_biases();
   engine->pool_ = std::make_unique<ThreadPool>(from.num_threads_);
-  PICCHIO_ASSIGN_OR_RETURN(
-      engine->model_, Model::Open(*from.dense_, from.config(), dense_has_biases, *engine->pool_));
+  {
+    Progress progress("loading the dense weights", plan.dense_bytes);
+    PICCHIO_ASSIGN_OR_RETURN(
+        engine->model_, Model::Open(*from.dense_, from.config(), dense_has_biases, *engine->pool_,
+                                    [&progress](uint64_t bytes) { progress.Add(bytes); }));
+  }
   from.dense_.reset();
   engine->storage_ = from.storage_.source.get();
   {
@@ -64,6 +68,9 @@ ExpertCache::Options Engine::CacheOptions() {
   cache.chunk_bytes = setup_->options_.cache_chunk_bytes.value_or(
       std::clamp<uint64_t>(memory_.cache_bytes / 16, 32_MiB, cache.chunk_bytes));
   cache.read_timeout = setup_->options_.read_timeout;
+  cache.overlap = setup_->options_.async_moe;
+  cache.prefetch_slots = static_cast<size_t>(memory_.prefetch_slots);
+  cache.experts_per_token = config().experts_per_token;
   // More slots than a layer has experts would stay empty: the plan has none such.
   if (const auto wished = setup_->options_.memory.slots_per_layer; wished.has_value()) {
     cache.slots_per_layer = std::min(*wished, config().num_experts);

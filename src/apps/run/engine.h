@@ -43,6 +43,11 @@ class Engine {
   // Why the store is not among them; empty where it is, or where there is none.
   const std::string& store_refusal() const { return setup_->storage_.refusal; }
   ForwardPass& forward() { return *forward_; }
+  // Asked to read ahead, and without slots for it: a cache too small, or cut up by layers.
+  bool prefetch_refused() const {
+    return setup_->options_.prefetch == Prefetch::kOn && memory_.prefetch_slots == 0 &&
+           memory_.num_slots < memory_.num_records;
+  }
   int num_threads() const { return pool_->num_threads(); }
   // More than num_threads() where the system had no more to give.
   int num_threads_wanted() const { return setup_->num_threads_; }

@@ -66,6 +66,7 @@ Result<MemoryPlan> EngineSetup::PlanFor(uint64_t free_bytes, uint32_t longest_pr
 Result<MemoryPlan> EngineSetup::Plan(uint32_t longest_prompt, const MemoryInfo& memory) const {
   MemoryWishes wishes = options_.memory;
   wishes.longest_prompt = longest_prompt;
+  wishes.prefetch = options_.prefetch == Prefetch::kOn;
   return PlanRun(demand(), wishes, memory);
 }
 

@@ -23,6 +23,12 @@
 
 namespace picchio {
 
+enum class Prefetch : uint8_t {
+  kOff,
+  kAuto,  // Off: a gain has not been measured (docs/caching.md).
+  kOn,
+};
+
 struct EngineOptions {
   MemoryWishes memory{};
   int num_threads = 0;  // 0: all usable CPUs.
@@ -33,6 +39,10 @@ struct EngineOptions {
   // Load the experts that earlier runs used most while this one begins.
   bool warm_start = false;
   Compute compute = Compute::kInt8;
+  // Compute with what is there while the rest is read; off: read all of a layer first.
+  bool async_moe = true;
+  // Read ahead what the next layer will probably ask for.
+  Prefetch prefetch = Prefetch::kAuto;
   // As in ExpertCache::Options.
   std::chrono::nanoseconds read_timeout = ExpertCache::Options{}.read_timeout;
   // For tests: how the cache's memory is cut, and what the memory watch sees.

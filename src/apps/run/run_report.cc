@@ -2,6 +2,7 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
@@ -24,6 +25,11 @@ double HitRate(const CacheStats& cache) {
   return asked > 0 ? static_cast<double>(cache.hits) / static_cast<double>(asked) : 0;
 }
 
+// With reads at the source and something else to do meanwhile.
+std::chrono::nanoseconds HiddenReading(const PhaseStats& phase) {
+  return std::max(phase.cache.reading - phase.cache.wait, std::chrono::nanoseconds(0));
+}
+
 std::string PhaseTable(const char* name, const PhaseStats& phase) {
   if (phase.tokens == 0) return fmt::format("{:<7} nothing to run\n", name);
   const double total = Seconds(phase.duration);
@@ -31,14 +37,28 @@ std::string PhaseTable(const char* name, const PhaseStats& phase) {
     return fmt::format("{} ({:.0f} %)", FormatDuration(Seconds(part)),
                        total > 0 ? 100 * Seconds(part) / total : 0);
   };
-  return fmt::format(
+  std::string table = fmt::format(
       "{:<7} {} tokens in {}, {:.2f} tok/s\n"
-      "        attention {}, MoE {}, storage wait {}, head {}\n"
+      "        attention {}, MoE {}, storage wait {}, head {}; reading hidden behind work {}\n"
       "        {:.1f} % of {} experts were cached; {} reads, {}, {:.2f} GB/s\n",
       name, phase.tokens, FormatDuration(total), phase.tokens_per_second(),
       share(phase.step.attention), share(phase.step.mlp), share(phase.step.storage_wait),
-      share(phase.step.head), 100 * HitRate(phase.cache), phase.cache.hits + phase.cache.misses,
-      phase.cache.reads, FormatBytes(phase.cache.bytes), GigabytesPerSecond(phase));
+      share(phase.step.head), share(HiddenReading(phase)), 100 * HitRate(phase.cache),
+      phase.cache.hits + phase.cache.misses, phase.cache.reads, FormatBytes(phase.cache.bytes),
+      GigabytesPerSecond(phase));
+  if (phase.cache.waves > 0) {
+    table += fmt::format(
+        "        {} times a layer's experts had to be read in parts, for want of slots\n",
+        phase.cache.waves);
+  }
+  return table;
+}
+
+// Of the experts that were chosen where they had been predicted, those that the prediction named.
+double Recall(const StepStats& step) {
+  return step.foreseeable > 0
+             ? static_cast<double>(step.foreseen) / static_cast<double>(step.foreseeable)
+             : 0;
 }
 
 std::string DeviceTable(const DeviceInUse& in_use) {
@@ -79,6 +99,7 @@ std::string StorageTable(const Engine& engine) {
     table += fmt::format("{:<7} {} records from {}", table.empty() ? "storage" : "", tier.served,
                          tier.name);
     if (tier.failed > 0) table += fmt::format(", {} not served", tier.failed);
+    if (tier.given_up > 0) table += fmt::format(", {} not answered in time", tier.given_up);
     table += "\n" + DeviceTable(engine.devices()[i]);
   }
   if (!engine.store_refusal().empty()) {
@@ -94,6 +115,7 @@ Json StorageJson(const Engine& engine) {
     tiers.push_back({{"name", tier.name},
                      {"served", tier.served},
                      {"failed", tier.failed},
+                     {"given_up", tier.given_up},
                      {"io", DeviceJson(engine.devices()[i])}});
   }
   Json json{{"tiers", std::move(tiers)}, {"store_refused", nullptr}};
@@ -111,6 +133,7 @@ uint64_t PeakResidentBytes() {
 
 void PrintNotes(const Engine& engine, bool storage) {
   if (storage) {
+    std::fprintf(stderr, "note: %s\n", engine.memory().CacheChoice().c_str());
     const DeviceInUse& in_use = engine.devices().front();
     std::fprintf(stderr, "note: %s: %s\n", in_use.device->name().c_str(), in_use.choice.c_str());
     for (const std::string& note : in_use.device->Report().notes) {
@@ -120,6 +143,11 @@ void PrintNotes(const Engine& engine, bool storage) {
   if (engine.num_threads() < engine.num_threads_wanted()) {
     std::fprintf(stderr, "note: the system gives only %d of %d threads\n", engine.num_threads(),
                  engine.num_threads_wanted());
+  }
+  if (engine.prefetch_refused()) {
+    std::fprintf(stderr,
+                 "note: --prefetch on has no slots here: the cache is too small, or cut up by "
+                 "--ecap\n");
   }
   if (engine.memory().cache_below_token) {
     std::fprintf(
@@ -157,15 +185,19 @@ std::string StatsTable(const RunStats& stats, const Engine& engine) {
   const uint64_t fallbacks = stats.prompt.cache.fallbacks + stats.decode.cache.fallbacks;
   if (fallbacks > 0)
     table += fmt::format("        {} reads fell back to another source\n", fallbacks);
-  const CacheStats& cache = engine.experts().stats();
+  const CacheStats cache = engine.experts().stats();
   if (cache.preloaded > 0) {
     table +=
         fmt::format("        {} experts of earlier runs loaded at the start\n", cache.preloaded);
   }
   if (cache.prefetched > 0) {
-    table += fmt::format("        {} experts read ahead, {} of them used, {} read in vain\n",
-                         cache.prefetched, cache.prefetch_used,
-                         FormatBytes(cache.prefetch_wasted_bytes));
+    StepStats step = stats.prompt.step;
+    step.foreseeable += stats.decode.step.foreseeable;
+    step.foreseen += stats.decode.step.foreseen;
+    table += fmt::format(
+        "        {} experts read ahead, {} of them used, {} read in vain; {:.1f} % were foreseen\n",
+        cache.prefetched, cache.prefetch_used, FormatBytes(cache.prefetch_wasted_bytes),
+        100 * Recall(step));
   }
   if (engine.cache_bytes_given_back() > 0) {
     table += fmt::format("        {} of the cache given back as the memory limit came down\n",
@@ -188,18 +220,22 @@ Json PhaseJson(const PhaseStats& phase) {
           {"attention_seconds", Seconds(phase.step.attention)},
           {"moe_seconds", Seconds(phase.step.mlp)},
           {"storage_wait_seconds", Seconds(phase.step.storage_wait)},
+          {"hidden_read_seconds", Seconds(HiddenReading(phase))},
           {"head_seconds", Seconds(phase.step.head)},
           {"hits", phase.cache.hits},
           {"misses", phase.cache.misses},
           {"reads", phase.cache.reads},
           {"read_bytes", phase.cache.bytes},
           {"read_gb_per_s", GigabytesPerSecond(phase)},
+          {"waves", phase.cache.waves},
           {"failed_reads", phase.cache.failed_reads},
+          {"timeouts", phase.cache.timeouts},
           {"fallbacks", phase.cache.fallbacks},
           {"preloaded", phase.cache.preloaded},
           {"prefetched", phase.cache.prefetched},
           {"prefetch_used", phase.cache.prefetch_used},
-          {"prefetch_wasted_bytes", phase.cache.prefetch_wasted_bytes}};
+          {"prefetch_wasted_bytes", phase.cache.prefetch_wasted_bytes},
+          {"prefetch_recall", Recall(phase.step)}};
 }
 
 Json StatsJson(const RunStats& stats, const Engine& engine) {
@@ -212,6 +248,9 @@ Json StatsJson(const RunStats& stats, const Engine& engine) {
            {{"context", memory.context},
             {"prefill_span", memory.prefill_span},
             {"slots", memory.num_slots},
+            {"prefetch_slots", memory.prefetch_slots},
+            {"reserve_bytes", memory.reserve_bytes},
+            {"cache_choice", memory.CacheChoice()},
             {"dense_bytes", memory.dense_bytes},
             {"working_bytes", memory.working_bytes},
             {"kv_bytes", memory.kv_bytes},

@@ -12,8 +12,8 @@ namespace picchio {
 // The most memory that this process has held, in bytes.
 uint64_t PeakResidentBytes();
 
-// What the user should know before the run begins, on standard error: with `storage` also how
-// experts are read.
+// What the user should know before the run begins, on standard error: with `storage` also what
+// memory the cache has, and how experts are read.
 void PrintNotes(const Engine& engine, bool storage);
 // What came up since: reads that had to be repeated another way.
 void PrintLateNotes(const Engine& engine);

@@ -86,6 +86,43 @@ TEST_F(WaysOfReading, TheContainerIsReadPastThePageCacheWhereAsked) {
   }
 }
 
+// In step with the reads or after them, ahead of the next layer or not.
+TEST_F(WaysOfReading, OverlapAndPrefetchChangeNoBit) {
+  WriteStore();
+  for (const bool async_moe : {true, false}) {
+    for (const Prefetch prefetch : {Prefetch::kOff, Prefetch::kAuto, Prefetch::kOn}) {
+      for (const uint32_t span : {1U, 8U, 12U}) {
+        EngineOptions options = Scored::Options();
+        options.async_moe = async_moe;
+        options.prefetch = prefetch;
+        options.memory.prefill_span = span;
+        // Slots for what two layers use, and for reading ahead.
+        const Path path = folder();
+        ASSERT_OK_AND_ASSIGN(const auto setup, EngineSetup::Open(path, options));
+        ASSERT_OK_AND_ASSIGN(const MemoryPlan plan, setup->Plan());
+        const uint64_t slot_bytes = plan.cache_bytes / plan.num_slots;
+        options.memory.cache_bytes = 4 * setup->config().experts_per_token * slot_bytes;
+        Scored scored(path, options);
+        EXPECT_TRUE(scored.SameBits(*reference_));
+        const bool on = prefetch == Prefetch::kOn;
+        const CacheStats stats = scored.engine->experts().stats();
+        EXPECT_EQ(scored.engine->memory().prefetch_slots > 0, on);
+        if (span <= 8 || !on) {
+          EXPECT_EQ(stats.prefetched > 0, on);
+        }
+        EXPECT_LE(stats.prefetch_used, stats.prefetched);
+        const StepStats step = scored.engine->forward().stats();
+        EXPECT_EQ(step.foreseeable > 0, on && span <= 8);
+        EXPECT_LE(step.foreseen, step.foreseeable);
+        if (on && span == 1) {
+          EXPECT_GT(stats.prefetch_used, 0U);
+          EXPECT_GT(step.foreseen, 0U);
+        }
+      }
+    }
+  }
+}
+
 // Unbuffered requests that fail are repeated buffered, and counted: no tier notices.
 TEST_F(WaysOfReading, WhatFailsUnbufferedIsReadBuffered) {
   WriteStore();
