@@ -38,9 +38,10 @@ TEST(CliReading, AFlagOfReadingBeatsTheEnvironment) {
   EXPECT_EQ(Picchio(run + "--async maybe").exit_code, 2);
   EXPECT_EQ(Picchio(run + "--prefetch maybe").exit_code, 2);
   EXPECT_THAT(Picchio(run, "ASYNC_MOE=off").err, testing::HasSubstr("ASYNC_MOE is \"off\""));
-  const std::string plain = Picchio(run).out;
-  EXPECT_EQ(Picchio(run, "ASYNC_MOE=0").out, plain);
-  EXPECT_EQ(Picchio(run + "--async on --prefetch on", "ASYNC_MOE=0").out, plain);
+  EXPECT_EQ(StorageOf("")["async"], true);
+  EXPECT_EQ(StorageOf("", "ASYNC_MOE=0")["async"], false);
+  EXPECT_EQ(StorageOf("--async on", "ASYNC_MOE=0")["async"], true);
+  EXPECT_EQ(StorageOf("--async off", "ASYNC_MOE=1")["async"], false);
 
   const Outcome said = Picchio(run + "--flat 0 --stats");
   EXPECT_THAT(said.err, testing::HasSubstr("note: expert cache "));
@@ -49,6 +50,38 @@ TEST(CliReading, AFlagOfReadingBeatsTheEnvironment) {
   EXPECT_THAT(said.err, testing::HasSubstr(" through it"));
   EXPECT_THAT(said.err, testing::HasSubstr("of the cache in huge pages"));
   EXPECT_EQ(Picchio(run + "--json").err, "");
+}
+
+TEST(CliReading, ReadingAheadIsAskedForAndReported) {
+  const auto run = [](const std::string& flags) {
+    return Picchio("run " + Shell(DemoModel()) +
+                   " -p Once -n 20 --temp 0 --ignore-eos --warm-start off --cache-gb 0.003 " +
+                   flags);
+  };
+  const auto report = [&](const std::string& flags) {
+    const Outcome outcome = run("--json " + flags);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+    return ParseJson(outcome.out, "run").value();
+  };
+  const Json off = report("");
+  const Json on = report("--prefetch on");
+  EXPECT_EQ(on["text"], off["text"]);
+  EXPECT_EQ(off["stats"]["memory"]["prefetch_slots"], 0);
+  EXPECT_EQ(off["stats"]["decode"]["prefetched"], 0);
+  EXPECT_EQ(off["stats"]["decode"]["prefetch_recall"], 0);
+  EXPECT_GT(on["stats"]["memory"]["prefetch_slots"], 0);
+  EXPECT_GT(on["stats"]["decode"]["prefetched"], 0);
+  EXPECT_GT(on["stats"]["decode"]["prefetch_recall"], 0);
+  EXPECT_LE(on["stats"]["decode"]["prefetch_recall"], 1);
+  EXPECT_GE(on["stats"]["decode"]["hidden_read_seconds"], 0);
+  EXPECT_THAT(on["stats"]["memory"]["cache_choice"].get<std::string>(),
+              testing::HasSubstr("as asked for; "));
+  const Outcome said = run("--prefetch on --stats");
+  EXPECT_THAT(said.err, testing::HasSubstr(" slots are for reading ahead\n"));
+  EXPECT_THAT(said.err, testing::HasSubstr(" % were foreseen\n"));
+  EXPECT_THAT(said.err, testing::HasSubstr("reading hidden behind work "));
+  EXPECT_THAT(run("--prefetch on --ecap 2").err,
+              testing::HasSubstr("note: --prefetch on has no slots here"));
 }
 
 TEST(CliReading, DoctorAndBenchIoReport) {

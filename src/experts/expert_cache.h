@@ -168,6 +168,7 @@ class ExpertCache {
 
   size_t num_slots() const { return slots_.size(); }
   size_t num_prefetch_slots() const { return spare_.size(); }
+  bool overlap() const { return overlap_; }
   uint64_t slot_bytes() const { return arena_.stride(); }
 
   // Of the source, now: demanded, prefetched, preloaded and given up.

@@ -51,6 +51,70 @@ TEST(ExpertCacheTest, HitsComeFirstAndWaitForNothing) {
   EXPECT_EQ(cache->stats().wait, waited);
 }
 
+// Counts how often completions are taken, which is when a source verifies them.
+class ReapCounter final : public ExpertSource {
+ public:
+  explicit ReapCounter(int* reaps) : reaps_(reaps) {}
+  const std::string& name() const override { return inner_->name(); }
+  const ExpertRecordLayout& layout() const override { return inner_->layout(); }
+  size_t max_in_flight() const override { return inner_->max_in_flight(); }
+  size_t Submit(std::span<const ReadRequest> requests) override { return inner_->Submit(requests); }
+  size_t Reap(std::span<Completion> out, std::chrono::nanoseconds timeout) override {
+    ++*reaps_;
+    return inner_->Reap(out, timeout);
+  }
+  void Cancel(uint64_t tag) override { inner_->Cancel(tag); }
+  void Drain() override { inner_->Drain(); }
+
+ private:
+  const std::unique_ptr<ExpertSource> inner_ = MemorySource();
+  int* const reaps_;
+};
+
+TEST(ExpertCacheTest, HitsComeBeforeWhatHasLandedIsLookedAt) {
+  int reaps = 0;
+  const auto cache = MakeCache(8, std::make_unique<ReapCounter>(&reaps));
+  FetchAll(*cache, 0, {1, 2});
+  const int before = reaps;
+  EXPECT_GT(before, 0);
+  ExpertCache::Fetch fetch = cache->Begin(0, std::vector<int32_t>{1, 2, 3});
+  const auto hits = fetch.Next();
+  ASSERT_OK(hits);
+  EXPECT_EQ(hits->size(), 2u);
+  EXPECT_EQ(reaps, before) << "the third lies there, ready";
+  const auto miss = fetch.Next();
+  ASSERT_OK(miss);
+  EXPECT_EQ(miss->size(), 1u);
+  EXPECT_GT(reaps, before);
+}
+
+TEST(ExpertCacheTest, TellsWhenTheSourceHasAllThatIsMissing) {
+  const auto cache = MakeCache(8, MemorySource(2));
+  {
+    ExpertCache::Fetch fetch = cache->Begin(0, std::vector<int32_t>{1, 2});
+    EXPECT_TRUE(fetch.all_submitted());
+  }
+  {
+    // Room for two of three.
+    ExpertCache::Fetch fetch = cache->Begin(0, std::vector<int32_t>{3, 4, 5});
+    EXPECT_FALSE(fetch.all_submitted());
+    for (size_t seen = 0; seen < 3;) {
+      const auto ready = fetch.Next();
+      ASSERT_OK(ready);
+      seen += ready->size();
+    }
+    EXPECT_TRUE(fetch.all_submitted());
+  }
+  // Slots for four of five: the last one's turn comes when another is done.
+  const auto small = MakeCache(4);
+  ExpertCache::Fetch fetch = small->Begin(0, std::vector<int32_t>{1, 2, 3, 4, 5});
+  EXPECT_FALSE(fetch.all_submitted());
+  ASSERT_OK(fetch.Next());
+  EXPECT_FALSE(fetch.all_submitted()) << "all four are still in use";
+  ASSERT_OK(fetch.Next());
+  EXPECT_TRUE(fetch.all_submitted());
+}
+
 // With overlap off nothing is handed out, hits neither, before all is there that has a slot.
 TEST(ExpertCacheTest, WithoutOverlapAListComesWhole) {
   FaultPlan plan = Disorder(4);

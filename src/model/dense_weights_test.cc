@@ -1,5 +1,6 @@
 #include "model/dense_weights.h"
 
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <variant>
@@ -23,11 +24,14 @@ class DenseWeightsTest : public testing::Test {
   Result<DenseWeights> Load() {
     const TemporaryFolder folder;
     const TensorDirectory tensors = set_.Write(folder);
+    std::atomic<uint64_t> told{0};
     PICCHIO_ASSIGN_OR_RETURN(DenseWeights weights,
-                             LoadDenseWeights(tensors, fixture_.config, true, pool_));
+                             LoadDenseWeights(tensors, fixture_.config, true, pool_,
+                                              [&told](uint64_t bytes) { told += bytes; }));
     PICCHIO_ASSIGN_OR_RETURN(const uint64_t planned,
                              DenseWeightBytes(tensors, fixture_.config, true));
     EXPECT_EQ(planned, weights.bytes);
+    EXPECT_EQ(told, weights.bytes);
     return weights;
   }
 };

@@ -143,6 +143,8 @@ struct TestEngine {
   struct Options {
     int threads = 2;
     size_t num_slots = 64;
+    size_t prefetch_slots = 0;
+    bool overlap = true;
     size_t max_rows = 512;
     Compute compute = Compute::kF32;
     const Kernels* kernels = nullptr;
@@ -160,7 +162,12 @@ struct TestEngine {
     const bool biases = config.expert_bias && source->layout().gate_up_bias.bytes == 0;
     engine.model =
         std::make_unique<Model>(Model::Open(tensors, config, biases, *engine.pool).value());
-    engine.cache = ExpertCache::Create(std::move(source), {.num_slots = options.num_slots}).value();
+    engine.cache =
+        ExpertCache::Create(std::move(source), {.num_slots = options.num_slots,
+                                                .prefetch_slots = options.prefetch_slots,
+                                                .experts_per_token = config.experts_per_token,
+                                                .overlap = options.overlap})
+            .value();
     engine.pass =
         ForwardPass::Create(
             *engine.model, *engine.cache, *engine.pool,

@@ -145,6 +145,30 @@ TEST_P(SameBits, AnyOrderOfCompletion) {
   }
 }
 
+// Computed with as it lands, or when all is there; with what the next layer may ask for read ahead,
+// or not.
+TEST_P(SameBits, AnyOverlapAndReadingAhead) {
+  const size_t chosen = fixture_.config.experts_per_token;
+  for (const bool overlap : {true, false}) {
+    for (const size_t span : {size_t{1}, size_t{5}, size_t{25}}) {
+      auto source = std::make_unique<FaultyExpertSource>(
+          MemoryExpertSource::Create(experts_.layout, experts_.records).value(),
+          FaultPlan{.seed = span, .refuse_rate = 0.3, .shuffle = true});
+      TestEngine::Options options = Options();
+      options.num_slots = 3 * chosen;
+      options.prefetch_slots = chosen;
+      options.overlap = overlap;
+      const TestEngine engine =
+          TestEngine::Make(fixture_.tensors, fixture_.config, std::move(source), options);
+      ASSERT_EQ(engine.cache->num_prefetch_slots(), chosen);
+      EXPECT_EQ(Run(engine, 60, span), Reference(0, 60)) << "spans of " << span;
+      // Where every other layer is dense, no layer knows the next one's router.
+      const bool moe_follows_moe = fixture_.config.layers[0].moe;
+      EXPECT_EQ(engine.cache->stats().prefetched > 0, moe_follows_moe);
+    }
+  }
+}
+
 // Three sequences, taken on by different numbers of tokens in each step, beside the one that
 // counts.
 TEST_P(SameBits, CompanyOfOthers) {

@@ -112,8 +112,8 @@ void EngineFlags::AddTo(Command& command) {
   async_flag_.OneOf({"on", "off"}).ShowDefault();
   command
       .Option("--prefetch", prefetch,
-              "Read ahead what the next layer will probably ask for: on, off, or auto: off until a "
-              "gain is measured")
+              "Read ahead what the next layer will probably ask for: on, off, or auto: where that "
+              "was measured to gain, which is nowhere so far")
       .OneOf({"off", "auto", "on"})
       .ShowDefault();
 }

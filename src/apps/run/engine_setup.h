@@ -25,7 +25,7 @@ namespace picchio {
 
 enum class Prefetch : uint8_t {
   kOff,
-  kAuto,  // Off: a gain has not been measured (docs/caching.md).
+  kAuto,  // Off: no gain was measured (docs/caching.md).
   kOn,
 };
 

@@ -118,7 +118,9 @@ Json StorageJson(const Engine& engine) {
                      {"given_up", tier.given_up},
                      {"io", DeviceJson(engine.devices()[i])}});
   }
-  Json json{{"tiers", std::move(tiers)}, {"store_refused", nullptr}};
+  Json json{{"tiers", std::move(tiers)},
+            {"store_refused", nullptr},
+            {"async", engine.experts().overlap()}};
   if (!engine.store_refusal().empty()) json["store_refused"] = engine.store_refusal();
   return json;
 }

@@ -52,6 +52,15 @@ class WaysOfReading : public testing::Test {
     return DirectDevice::Open({&path, 1}, {}).value()->alignment() > 1;
   }
 
+  // A cache with slots for what two layers use, and as many to read ahead.
+  EngineOptions SmallCache(EngineOptions options) const {
+    const auto setup = EngineSetup::Open(folder(), options).value();
+    const MemoryPlan plan = setup->Plan().value();
+    const uint64_t slot_bytes = plan.cache_bytes / plan.num_slots;
+    options.memory.cache_bytes = 4 * setup->config().experts_per_token * slot_bytes;
+    return options;
+  }
+
   BuildTemporaryFolder temporary_;
   std::string bytes_;  // Of a store of version 3.
   std::optional<Scored> reference_;
@@ -83,43 +92,6 @@ TEST_F(WaysOfReading, TheContainerIsReadPastThePageCacheWhereAsked) {
     const bool asked = kind == IoKind::kDirect || kind == IoKind::kUring;
     EXPECT_EQ(report.direct_bytes > 0, asked && DirectWorks());
     EXPECT_EQ(report.num_direct_failures, 0U);
-  }
-}
-
-// In step with the reads or after them, ahead of the next layer or not.
-TEST_F(WaysOfReading, OverlapAndPrefetchChangeNoBit) {
-  WriteStore();
-  for (const bool async_moe : {true, false}) {
-    for (const Prefetch prefetch : {Prefetch::kOff, Prefetch::kAuto, Prefetch::kOn}) {
-      for (const uint32_t span : {1U, 8U, 12U}) {
-        EngineOptions options = Scored::Options();
-        options.async_moe = async_moe;
-        options.prefetch = prefetch;
-        options.memory.prefill_span = span;
-        // Slots for what two layers use, and for reading ahead.
-        const Path path = folder();
-        ASSERT_OK_AND_ASSIGN(const auto setup, EngineSetup::Open(path, options));
-        ASSERT_OK_AND_ASSIGN(const MemoryPlan plan, setup->Plan());
-        const uint64_t slot_bytes = plan.cache_bytes / plan.num_slots;
-        options.memory.cache_bytes = 4 * setup->config().experts_per_token * slot_bytes;
-        Scored scored(path, options);
-        EXPECT_TRUE(scored.SameBits(*reference_));
-        const bool on = prefetch == Prefetch::kOn;
-        const CacheStats stats = scored.engine->experts().stats();
-        EXPECT_EQ(scored.engine->memory().prefetch_slots > 0, on);
-        if (span <= 8 || !on) {
-          EXPECT_EQ(stats.prefetched > 0, on);
-        }
-        EXPECT_LE(stats.prefetch_used, stats.prefetched);
-        const StepStats step = scored.engine->forward().stats();
-        EXPECT_EQ(step.foreseeable > 0, on && span <= 8);
-        EXPECT_LE(step.foreseen, step.foreseeable);
-        if (on && span == 1) {
-          EXPECT_GT(stats.prefetch_used, 0U);
-          EXPECT_GT(step.foreseen, 0U);
-        }
-      }
-    }
   }
 }
 
@@ -158,6 +130,65 @@ std::function<std::unique_ptr<BlockDevice>(std::unique_ptr<BlockDevice>)> WithFa
   return [plan](std::unique_ptr<BlockDevice> device) -> std::unique_ptr<BlockDevice> {
     return std::make_unique<FaultyDevice>(std::move(device), plan);
   };
+}
+
+// In step with the reads or after them, ahead of the next layer or not.
+TEST_F(WaysOfReading, OverlapAndPrefetchChangeNoBit) {
+  WriteStore();
+  for (const bool async_moe : {true, false}) {
+    for (const Prefetch prefetch : {Prefetch::kOff, Prefetch::kAuto, Prefetch::kOn}) {
+      for (const uint32_t span : {1U, 8U, 12U}) {
+        EngineOptions options = SmallCache(Scored::Options());
+        options.async_moe = async_moe;
+        options.prefetch = prefetch;
+        options.memory.prefill_span = span;
+        const Scored scored(folder(), options);
+        ASSERT_NE(scored.engine, nullptr);
+        EXPECT_TRUE(scored.SameBits(*reference_));
+        const bool on = prefetch == Prefetch::kOn;
+        EXPECT_EQ(scored.engine->memory().prefetch_slots > 0, on);
+        const CacheStats stats = scored.engine->experts().stats();
+        EXPECT_EQ(stats.prefetched > 0, on);
+        EXPECT_LE(stats.prefetch_used, stats.prefetched);
+        const StepStats step = scored.engine->forward().stats();
+        EXPECT_EQ(step.foreseeable > 0, on && span <= 8);
+        EXPECT_LE(step.foreseen, step.foreseeable);
+        if (on && span == 1) {
+          EXPECT_GT(stats.prefetch_used, 0U);
+          EXPECT_GT(step.foreseen, 0U);
+        }
+      }
+    }
+  }
+}
+
+// One read in a thousand fails, demanded or ahead: the container serves it.
+TEST_F(WaysOfReading, OverlapAndPrefetchWithFaultsChangeNoBit) {
+  WriteStore();
+  for (const IoKind kind : {IoKind::kBuffered, IoKind::kUring}) {
+    for (const bool async_moe : {true, false}) {
+      for (const Prefetch prefetch : {Prefetch::kOff, Prefetch::kOn}) {
+        // The first queue of the device reads the index: under this seed nothing happens to it.
+        EngineOptions options = SmallCache(Scored::Options(
+            {.io = kind,
+             .wrap_store = WithFaults({.seed = 2, .fail_rate = 0.001, .shuffle = true})}));
+        options.async_moe = async_moe;
+        options.prefetch = prefetch;
+        options.memory.prefill_span = 1;
+        Scored scored(folder(), options);
+        ASSERT_NE(scored.engine, nullptr);
+        const auto tiers = scored.engine->tiers();
+        ASSERT_EQ(tiers.size(), 2U) << scored.engine->store_refusal();
+        for (int i = 0; tiers[0].failed == 0 && i < 200; ++i) {
+          EXPECT_TRUE(scored.SameBits(*reference_));
+          ASSERT_OK(scored.Score());
+        }
+        EXPECT_TRUE(scored.SameBits(*reference_));
+        EXPECT_GT(tiers[0].failed, 0U);
+        EXPECT_EQ(tiers[1].served, tiers[0].failed);
+      }
+    }
+  }
 }
 
 // Reads that fail for good come from the container, or stop the run where there is none.
