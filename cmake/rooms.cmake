@@ -20,6 +20,7 @@ function(picchio_room name)
   add_library(picchio_${name} STATIC ${sources})
   list(TRANSFORM ROOM_DEPENDS PREPEND picchio_)
   target_link_libraries(picchio_${name} PUBLIC picchio_options ${ROOM_DEPENDS} ${ROOM_LINKS})
+  target_link_libraries(picchio_${name} PRIVATE picchio_coverage_for_fuzzing)
   if(PICCHIO_PCH)
     target_precompile_headers(picchio_${name} REUSE_FROM picchio_common_headers)
   endif()
@@ -28,6 +29,9 @@ function(picchio_room name)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE picchio_${name} picchio_test_support)
     target_precompile_headers(${name}_test REUSE_FROM picchio_test_headers)
+    # Eight sources at a time: two thirds of a test's compilation are headers and templates that all
+    # share. What two sources of a room name alike, the compiler refuses.
+    set_target_properties(${name}_test PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
     picchio_register_tests(${name}_test ${name})
   endif()
   if(PICCHIO_BENCH)
@@ -49,7 +53,8 @@ endfunction()
 if(PICCHIO_PCH)
   file(WRITE ${PROJECT_BINARY_DIR}/common_headers.cc "")
   add_library(picchio_common_headers OBJECT ${PROJECT_BINARY_DIR}/common_headers.cc)
-  target_link_libraries(picchio_common_headers PRIVATE picchio_options fmt::fmt)
+  target_link_libraries(picchio_common_headers
+    PRIVATE picchio_options picchio_coverage_for_fuzzing fmt::fmt)
   target_precompile_headers(picchio_common_headers PRIVATE
     <algorithm> <array> <atomic> <chrono> <condition_variable> <cstdint> <filesystem> <fstream>
     <functional> <map> <memory> <mutex> <optional> <random> <regex> <set> <span> <sstream> <string>

@@ -11,7 +11,7 @@ namespace picchio {
 namespace {
 
 // Records at once: several layers' demands.
-constexpr size_t kMaxReads = 256;
+constexpr size_t kMaxRecordReads = 256;
 
 // Fills `out` from byte `offset`, waiting.
 Status ReadNow(ReadQueue& queue, uint64_t offset, std::span<std::byte> out) {
@@ -79,7 +79,7 @@ PackedExpertSource::PackedExpertSource(std::unique_ptr<BlockDevice> device,
       index_(std::move(index)),
       options_(options),
       name_(device_->name()),
-      reads_(std::clamp<size_t>(queue_->max_in_flight(), 1, kMaxReads)),
+      reads_(std::clamp<size_t>(queue_->max_in_flight(), 1, kMaxRecordReads)),
       device_done_(reads_.size()) {
   for (size_t i = 0; i < reads_.size(); ++i) free_reads_.push_back(i);
   batch_.reserve(reads_.size());

@@ -15,7 +15,7 @@ namespace {
 // Gate/up and down with their scales, two biases.
 constexpr uint64_t kMaxParts = 6;
 // Records at once. Their parts keep any queue full, and a layer's demands fit.
-constexpr size_t kMaxReads = 64;
+constexpr size_t kMaxTensorReads = 64;
 
 Status CheckTensor(const TensorDirectory& directory, const TensorEntry& tensor,
                    const ExpertTensor& expected) {
@@ -75,7 +75,7 @@ Result<std::unique_ptr<SafetensorsExpertSource>> SafetensorsExpertSource::Open(
     }
   }
   source->FindPadding();
-  source->reads_.resize(std::clamp<size_t>(source->queue_->max_in_flight(), 1, kMaxReads));
+  source->reads_.resize(std::clamp<size_t>(source->queue_->max_in_flight(), 1, kMaxTensorReads));
   for (size_t i = 0; i < source->reads_.size(); ++i) source->free_reads_.push_back(i);
   return source;
 }

@@ -11,14 +11,14 @@
 namespace picchio {
 namespace {
 
-constexpr int kFirstLayer = 1;
-constexpr int kEndLayer = 3;
-constexpr int kNumExperts = 4;
+constexpr int kFirst = 1;
+constexpr int kEnd = 3;
+constexpr int kPerLayer = 4;
 constexpr int kMoeLayers[] = {1, 2};
 
 class SafetensorsExpertSourceTest : public testing::Test {
  protected:
-  void SetUp() override { files_ = TestContainer(layout_, kFirstLayer, kEndLayer, kNumExperts); }
+  void SetUp() override { files_ = TestContainer(layout_, kFirst, kEnd, kPerLayer); }
 
   void UseLayout(const ExpertRecordLayout& layout) {
     layout_ = layout;
@@ -60,7 +60,7 @@ class SafetensorsExpertSourceTest : public testing::Test {
                              TensorDirectory::OpenFiles(folder_.path(), FileNames()));
     PICCHIO_ASSIGN_OR_RETURN(auto device, OpenDevice());
     return SafetensorsExpertSource::Open(directory, std::move(device), layout_, kMoeLayers,
-                                         kNumExperts);
+                                         kPerLayer);
   }
 
   TemporaryFolder folder_;
@@ -88,7 +88,7 @@ TEST_F(SafetensorsExpertSourceTest, JoinsEveryKindOfRecord) {
     UseLayout(TestLayout(kind, version, has_biases));
     ASSERT_OK_AND_ASSIGN(const auto source, Open());
     for (const int layer : kMoeLayers) {
-      for (int expert = 0; expert < kNumExperts; ++expert) {
+      for (int expert = 0; expert < kPerLayer; ++expert) {
         std::vector<std::byte> memory;
         EXPECT_OK(ReadOne(*source, {layer, expert}, memory).status);
         EXPECT_EQ(memory, TestRecord({layer, expert}, layout_));
@@ -98,7 +98,7 @@ TEST_F(SafetensorsExpertSourceTest, JoinsEveryKindOfRecord) {
 }
 
 // Counts the reads that come to a device.
-class CountingDevice final : public BlockDevice {
+class ReadCountingDevice final : public BlockDevice {
  public:
   class Queue final : public ReadQueue {
    public:
@@ -130,7 +130,7 @@ class CountingDevice final : public BlockDevice {
     int* const reads_;
   };
 
-  CountingDevice(std::unique_ptr<BlockDevice> inner, uint64_t alignment)
+  ReadCountingDevice(std::unique_ptr<BlockDevice> inner, uint64_t alignment)
       : inner_(std::move(inner)), alignment_(alignment) {}
   const std::string& name() const override { return inner_->name(); }
   size_t num_files() const override { return inner_->num_files(); }
@@ -153,11 +153,11 @@ TEST_F(SafetensorsExpertSourceTest, TensorsThatFollowEachOtherAreOneRead) {
   ASSERT_OK_AND_ASSIGN(const TensorDirectory directory,
                        TensorDirectory::OpenFiles(folder_.path(), FileNames()));
   ASSERT_OK_AND_ASSIGN(auto inner, OpenDevice());
-  auto counting = std::make_unique<CountingDevice>(std::move(inner), 1);
-  CountingDevice* device = counting.get();
+  auto counting = std::make_unique<ReadCountingDevice>(std::move(inner), 1);
+  ReadCountingDevice* device = counting.get();
   ASSERT_OK_AND_ASSIGN(const auto source,
                        SafetensorsExpertSource::Open(directory, std::move(counting), layout_,
-                                                     kMoeLayers, kNumExperts));
+                                                     kMoeLayers, kPerLayer));
   std::vector<std::byte> memory;
   EXPECT_OK(ReadOne(*source, {1, 0}, memory).status);
   EXPECT_EQ(device->reads, 1) << "the first file has them in the record's order";
@@ -180,10 +180,10 @@ TEST_F(SafetensorsExpertSourceTest, RefusesDevicesThatDoNotFit) {
                        TensorDirectory::OpenFiles(folder_.path(), FileNames()));
   const auto open = [&](std::unique_ptr<BlockDevice> device) {
     return SafetensorsExpertSource::Open(directory, std::move(device), layout_, kMoeLayers,
-                                         kNumExperts);
+                                         kPerLayer);
   };
   ASSERT_OK_AND_ASSIGN(auto inner, OpenDevice());
-  EXPECT_THAT(open(std::make_unique<CountingDevice>(std::move(inner), 4096)),
+  EXPECT_THAT(open(std::make_unique<ReadCountingDevice>(std::move(inner), 4096)),
               Fails(Code::kUnsupported, "multiples of 4096 bytes only"));
   const std::vector<Path> one = {folder_ / "dense.safetensors"};
   ASSERT_OK_AND_ASSIGN(auto too_few, BufferedDevice::Open(one, {}));
@@ -231,14 +231,14 @@ TEST_F(SafetensorsExpertSourceTest, BiasesMayBeF32) {
     TestTensor& bias = Tensor(fmt::format("model.layers.{}.mlp.experts.down_proj_bias", layer));
     bias.dtype = Dtype::kF32;
     bias.bytes.clear();
-    for (int expert = 0; expert < kNumExperts; ++expert) {
+    for (int expert = 0; expert < kPerLayer; ++expert) {
       const std::vector<std::byte> bytes = record({layer, expert});
       bias.bytes.append(reinterpret_cast<const char*>(bytes.data()) + part.offset, part.bytes);
     }
   }
   ASSERT_OK_AND_ASSIGN(const auto source, Open());
   for (const int layer : kMoeLayers) {
-    for (int expert = 0; expert < kNumExperts; ++expert) {
+    for (int expert = 0; expert < kPerLayer; ++expert) {
       std::vector<std::byte> memory;
       EXPECT_OK(ReadOne(*source, {layer, expert}, memory).status);
       EXPECT_EQ(memory, record({layer, expert}));

@@ -5,8 +5,8 @@
 namespace picchio {
 namespace {
 
-ExpertRecordLayout Layout(PayloadKind kind, RecordVersion version, uint32_t hidden_size,
-                          uint32_t intermediate_size, bool has_biases) {
+ExpertRecordLayout MakeLayout(PayloadKind kind, RecordVersion version, uint32_t hidden_size,
+                              uint32_t intermediate_size, bool has_biases) {
   return ExpertRecordLayout::Make(kind, version, hidden_size, intermediate_size, has_biases)
       .value();
 }
@@ -22,7 +22,7 @@ std::string Describe(const std::vector<ExpertTensor>& tensors) {
 
 // Shapes of Qwen3-30B-A3B: hidden 2048, 768 per expert; 2,654,208 bytes are the published figure.
 TEST(ExpertContainerTest, Int4TensorsAreTheRecordInOrder) {
-  const auto layout = Layout(PayloadKind::kInt4, RecordVersion::kV2, 2048, 768, false);
+  const auto layout = MakeLayout(PayloadKind::kInt4, RecordVersion::kV2, 2048, 768, false);
   EXPECT_EQ(Describe(ExpertTensors(layout, 47, 127)),
             "model.layers.47.mlp.experts.gate_up_proj.127 U8 [1572864] 0+1572864\n"
             "model.layers.47.mlp.experts.gate_up_proj.127.qs F32 [49152] 1572864+196608\n"
@@ -34,7 +34,7 @@ TEST(ExpertContainerTest, Int4TensorsAreTheRecordInOrder) {
 
 // Shapes of gpt-oss-20b: hidden and intermediate 2880, 32 experts.
 TEST(ExpertContainerTest, Mxfp4TensorsKeepTheCheckpointsShapes) {
-  const auto layout = Layout(PayloadKind::kMxfp4, RecordVersion::kV3, 2880, 2880, true);
+  const auto layout = MakeLayout(PayloadKind::kMxfp4, RecordVersion::kV3, 2880, 2880, true);
   EXPECT_EQ(Describe(ExpertTensors(layout, 0, 5)),
             "model.layers.0.mlp.experts.gate_up_proj.5.blocks U8 [5760,90,16] 0+8294400\n"
             "model.layers.0.mlp.experts.gate_up_proj.5.scales U8 [5760,90] 8294400+518400\n"
@@ -46,7 +46,7 @@ TEST(ExpertContainerTest, Mxfp4TensorsKeepTheCheckpointsShapes) {
 }
 
 TEST(ExpertContainerTest, Bf16TensorsAreMatrices) {
-  const auto layout = Layout(PayloadKind::kBf16, RecordVersion::kV3, 10, 3, false);
+  const auto layout = MakeLayout(PayloadKind::kBf16, RecordVersion::kV3, 10, 3, false);
   EXPECT_EQ(Describe(ExpertTensors(layout, 1, 0)),
             "model.layers.1.mlp.experts.gate_up_proj.0 BF16 [6,10] 0+120\n"
             "model.layers.1.mlp.experts.down_proj.0 BF16 [10,3] 128+60\n");

@@ -10,7 +10,7 @@ namespace picchio {
 namespace {
 
 template <typename Bits>
-std::vector<std::byte> BytesOf(const std::vector<Bits>& values) {
+std::vector<std::byte> RawBytes(const std::vector<Bits>& values) {
   std::vector<std::byte> bytes(values.size() * sizeof(Bits));
   std::memcpy(bytes.data(), values.data(), bytes.size());
   return bytes;
@@ -23,10 +23,10 @@ TEST(CheckFinite, EveryFiniteBitPatternPasses) {
     if ((bits & 0x7f80) != 0x7f80) bf16.push_back(static_cast<uint16_t>(bits));
     if ((bits & 0x7c00) != 0x7c00) f16.push_back(static_cast<uint16_t>(bits));
   }
-  EXPECT_OK(CheckFinite(Dtype::kBf16, BytesOf(bf16), 7, 0));
-  EXPECT_OK(CheckFinite(Dtype::kF16, BytesOf(f16), 7, 0));
+  EXPECT_OK(CheckFinite(Dtype::kBf16, RawBytes(bf16), 7, 0));
+  EXPECT_OK(CheckFinite(Dtype::kF16, RawBytes(f16), 7, 0));
   const float largest = std::numeric_limits<float>::max();
-  EXPECT_OK(CheckFinite(Dtype::kF32, BytesOf(std::vector<float>{0, -largest, largest}), 3, 0));
+  EXPECT_OK(CheckFinite(Dtype::kF32, RawBytes(std::vector<float>{0, -largest, largest}), 3, 0));
   EXPECT_OK(CheckFinite(Dtype::kF32, {}, 3, 0));
 }
 
@@ -35,14 +35,14 @@ TEST(CheckFinite, NamesTheFirstBadElement) {
     std::vector<uint16_t> values(10'000, 0x3f80);
     values[9'000] = bad;
     values[9'999] = bad;
-    EXPECT_THAT(CheckFinite(Dtype::kBf16, BytesOf(values), 100, 5),
+    EXPECT_THAT(CheckFinite(Dtype::kBf16, RawBytes(values), 100, 5),
                 Fails(Code::kCorrupt, "row 95 column 0"));
   }
   std::vector<uint16_t> half(8, 0x3c00);
   half[3] = 0xfc00;
-  EXPECT_THAT(CheckFinite(Dtype::kF16, BytesOf(half), 4, 0),
+  EXPECT_THAT(CheckFinite(Dtype::kF16, RawBytes(half), 4, 0),
               Fails(Code::kCorrupt, "row 0 column 3"));
-  EXPECT_THAT(CheckFinite(Dtype::kF32, BytesOf(std::vector<float>{1, std::nanf("")}), 2, 1),
+  EXPECT_THAT(CheckFinite(Dtype::kF32, RawBytes(std::vector<float>{1, std::nanf("")}), 2, 1),
               Fails(Code::kCorrupt, "row 1 column 1"));
 }
 

@@ -8,8 +8,6 @@
 namespace picchio {
 namespace {
 
-std::span<const std::byte> BytesOf(std::string_view text) { return std::as_bytes(std::span(text)); }
-
 Result<FlatIndex> ReadStore(std::string_view bytes) {
   return FlatIndex::Read(MemoryFile("a.picchioflat", BytesOf(bytes)));
 }

@@ -46,8 +46,6 @@ TestStore V3Store() {
   return store;
 }
 
-std::span<const std::byte> BytesOf(std::string_view text) { return std::as_bytes(std::span(text)); }
-
 Result<FlatIndex> ReadStore(const std::string& bytes) {
   return FlatIndex::Read(MemoryFile("a.picchioflat", BytesOf(bytes)));
 }

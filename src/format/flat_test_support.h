@@ -2,11 +2,14 @@
 // the code that is tested but SHA-256 and CRC-32C. Any field may be set to anything.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -14,6 +17,10 @@
 #include "base/hash.h"
 
 namespace picchio {
+
+inline std::span<const std::byte> BytesOf(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
 
 struct TestStore {
   uint32_t version = 2;

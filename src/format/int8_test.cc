@@ -14,14 +14,14 @@ namespace {
 using testing::Each;
 using testing::ElementsAre;
 
-struct Quantised {
+struct QuantisedInt8 {
   std::vector<int8_t> codes;
   std::vector<float> scales;
   QuantError error;
 };
 
-Result<Quantised> Quantise(const std::vector<float>& w, size_t cols, size_t first_row = 0) {
-  Quantised q{std::vector<int8_t>(w.size()), std::vector<float>(w.size() / cols), {}};
+Result<QuantisedInt8> Quantise(const std::vector<float>& w, size_t cols, size_t first_row = 0) {
+  QuantisedInt8 q{std::vector<int8_t>(w.size()), std::vector<float>(w.size() / cols), {}};
   const Status status = QuantizeInt8(Dtype::kF32, std::as_bytes(std::span(w)), cols, first_row,
                                      q.codes, q.scales, q.error);
   if (!status.ok()) return status;
@@ -30,7 +30,7 @@ Result<Quantised> Quantise(const std::vector<float>& w, size_t cols, size_t firs
 
 TEST(Int8, ByHand) {
   ASSERT_OK_AND_ASSIGN(
-      const Quantised q,
+      const QuantisedInt8 q,
       Quantise({127, -127, 0.5F, 1.5F, 2.5F, -2.5F, /**/ 0, 0, -0.0F, 0, 0, 0}, 6));
   EXPECT_THAT(q.scales, ElementsAre(1.0F, 0.0F));
   EXPECT_THAT(q.codes, ElementsAre(127, -127, 0, 2, 2, -2, 0, 0, 0, 0, 0, 0));
@@ -44,7 +44,7 @@ TEST(Int8, MatchesTheDefinition) {
   for (const size_t cols : {1UL, 7UL, 64UL, 1001UL}) {
     std::vector<float> w(4 * cols);
     for (float& x : w) x = 0.02F * normal(random);
-    ASSERT_OK_AND_ASSIGN(const Quantised q, Quantise(w, cols));
+    ASSERT_OK_AND_ASSIGN(const QuantisedInt8 q, Quantise(w, cols));
     double error = 0;
     for (size_t row = 0; row < 4; ++row) {
       float max = 0;
@@ -64,10 +64,10 @@ TEST(Int8, MatchesTheDefinition) {
 
 TEST(Int8, CoarseDenormalScalesAreClamped) {
   const float tiny = std::numeric_limits<float>::denorm_min();
-  ASSERT_OK_AND_ASSIGN(const Quantised q, Quantise({180 * tiny, -180 * tiny, 60 * tiny}, 3));
+  ASSERT_OK_AND_ASSIGN(const QuantisedInt8 q, Quantise({180 * tiny, -180 * tiny, 60 * tiny}, 3));
   EXPECT_THAT(q.scales, ElementsAre(tiny));
   EXPECT_THAT(q.codes, ElementsAre(127, -127, 60));
-  ASSERT_OK_AND_ASSIGN(const Quantised zero, Quantise({60 * tiny, 0}, 2));
+  ASSERT_OK_AND_ASSIGN(const QuantisedInt8 zero, Quantise({60 * tiny, 0}, 2));
   EXPECT_THAT(zero.scales, ElementsAre(0.0F));
   EXPECT_THAT(zero.codes, Each(0));
   EXPECT_DOUBLE_EQ(zero.error.Relative(), 1.0);
@@ -82,7 +82,7 @@ TEST(Int8, NamesRowAndColumnOfWhatIsNotFinite) {
 
 TEST(Int8, ReadsBf16AndDecodes) {
   const std::vector<uint16_t> w = {F32ToBf16(254), F32ToBf16(-2), F32ToBf16(3)};
-  Quantised q{std::vector<int8_t>(3), std::vector<float>(1), {}};
+  QuantisedInt8 q{std::vector<int8_t>(3), std::vector<float>(1), {}};
   ASSERT_OK(
       QuantizeInt8(Dtype::kBf16, std::as_bytes(std::span(w)), 3, 0, q.codes, q.scales, q.error));
   EXPECT_THAT(q.codes, ElementsAre(127, -1, 2));

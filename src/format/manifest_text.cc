@@ -5,7 +5,7 @@
 namespace picchio {
 namespace {
 
-constexpr size_t kMaxDimensions = 64;
+constexpr size_t kMaxShapeLength = 64;
 
 }  // namespace
 
@@ -33,7 +33,7 @@ Status ManifestReader::ShapeField(std::string_view name, std::vector<uint64_t>& 
   if (!Take("[")) return Expected("'['");
   while (!Take("]")) {
     if (!value.empty() && !Take(",")) return Expected("','");
-    if (value.size() == kMaxDimensions) return Expected("at most 64 dimensions");
+    if (value.size() == kMaxShapeLength) return Expected("at most 64 dimensions");
     PICCHIO_RETURN_IF_ERROR(Number(value.emplace_back()));
   }
   return Status::Ok();

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::string_view kMagic("\x93NUMPY\x01\x00", 8);
 constexpr size_t kPrefixBytes = 10;  // Magic, version, u16 header length.
-constexpr size_t kMaxDimensions = 32;
+constexpr size_t kMaxNpyDimensions = 32;
 
 struct TypeFacts {
   std::string_view name;
@@ -95,7 +95,7 @@ class HeaderParser {
       uint64_t size = 0;
       const char* begin = text_.data() + at_;
       const auto [end, error] = std::from_chars(begin, text_.data() + text_.size(), size);
-      if (error != std::errc() || shape.size() == kMaxDimensions) return Malformed();
+      if (error != std::errc() || shape.size() == kMaxNpyDimensions) return Malformed();
       at_ += static_cast<size_t>(end - begin);
       shape.push_back(size);
       if (Take(',')) continue;

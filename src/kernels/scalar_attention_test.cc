@@ -55,18 +55,18 @@ std::vector<float> Attend(const Case& c, const std::vector<float>& q, const std:
 }
 
 // softmax(q K^T / sqrt(d)) V in F64, in one piece, and how far F32 may be from it.
-struct Expected {
+struct ExpectedAttention {
   std::vector<double> out;
   std::vector<double> tolerance;
 };
 
-Expected Reference(const Case& c, const std::vector<float>& q, const Cache& cache,
-                   const std::vector<float>& sinks) {
+ExpectedAttention Reference(const Case& c, const std::vector<float>& q, const Cache& cache,
+                            const std::vector<float>& sinks) {
   constexpr double kEpsilon = 0x1p-24;
   const size_t d = c.head_dim;
   const double scale = 1 / std::sqrt(static_cast<double>(d));
   const double num_blocks = static_cast<double>((c.position - c.first) / kAttentionBlock + 2);
-  Expected expected{std::vector<double>(q.size()), std::vector<double>(q.size())};
+  ExpectedAttention expected{std::vector<double>(q.size()), std::vector<double>(q.size())};
   for (size_t h = 0; h < q.size() / d; ++h) {
     double sum = c.sink ? std::exp(double{sinks[h]}) : 0;
     double score_error = 0;

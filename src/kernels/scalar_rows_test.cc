@@ -12,7 +12,7 @@
 namespace picchio {
 namespace {
 
-constexpr double kEpsilon = 0x1p-24;
+constexpr double kHalfUlp = 0x1p-24;
 
 TEST(ScalarRowsTest, RmsNormIsWithinItsRoundings) {
   RandomInputs random(31);
@@ -29,7 +29,7 @@ TEST(ScalarRowsTest, RmsNormIsWithinItsRoundings) {
         // Half of the sum's relative error passes the root.
         const auto roundings = static_cast<double>(n / 16 + 5) / 2 + 6;
         const double expected = x[t * n + i] * r * w[i];
-        EXPECT_NEAR(y[t * n + i], expected, roundings * kEpsilon * std::fabs(expected));
+        EXPECT_NEAR(y[t * n + i], expected, roundings * kHalfUlp * std::fabs(expected));
       }
     }
   }
@@ -50,7 +50,7 @@ TEST(ScalarRowsTest, RopeTurnsPairsOfHalves) {
       const std::complex<double> pair(x[h * kDim + i], x[h * kDim + i + kDim / 2]);
       const double angle = 37 * std::pow(1e4, -static_cast<double>(2 * i) / kDim);
       const std::complex<double> turned = pair * std::polar(1.0, angle);
-      const double tolerance = 4 * kEpsilon * std::abs(pair);
+      const double tolerance = 4 * kHalfUlp * std::abs(pair);
       EXPECT_NEAR(y[h * kDim + i], turned.real(), tolerance);
       EXPECT_NEAR(y[h * kDim + i + kDim / 2], turned.imag(), tolerance);
     }
@@ -67,7 +67,7 @@ TEST(ScalarRowsTest, SwigluIsWithinItsBound) {
   scalar::Swiglu(gate_up.data(), kN, y.data());
   for (size_t i = 0; i < kN; ++i) {
     const double expected = gate_up[i] * SigmoidF64(gate_up[i]) * gate_up[kN + i];
-    EXPECT_NEAR(y[i], expected, 10 * kEpsilon * std::fabs(expected));
+    EXPECT_NEAR(y[i], expected, 10 * kHalfUlp * std::fabs(expected));
   }
 }
 
@@ -81,7 +81,7 @@ TEST(ScalarRowsTest, ClampedSwigluIsWithinItsBound) {
     const double up = std::clamp(gate_up[2 * i + 1], -7.0F, 7.0F);
     const double expected = gate * SigmoidF64(1.702 * gate) * (up + 1);
     // The error of 1.702 * gate, absolute, is a relative one of the exponential.
-    EXPECT_NEAR(y[i], expected, (16 + 3 * std::fabs(gate)) * kEpsilon * std::fabs(expected)) << i;
+    EXPECT_NEAR(y[i], expected, (16 + 3 * std::fabs(gate)) * kHalfUlp * std::fabs(expected)) << i;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <string>
 #include <string_view>
 
@@ -32,6 +33,9 @@ class TemporaryFolder {
  private:
   Path path_;
 };
+
+// For what can be cancelled and is not.
+inline const std::atomic<bool> kGoOn{false};
 
 std::string ReadAll(const Path& path);
 void WriteAll(const Path& path, std::string_view bytes);

@@ -11,8 +11,6 @@ namespace {
 
 using testing::HasSubstr;
 
-const std::atomic<bool> kGoOn{false};
-
 class IoBenchTest : public testing::Test {
  protected:
   void SetUp() override {

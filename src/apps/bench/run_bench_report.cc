@@ -35,7 +35,9 @@ std::vector<std::pair<std::string, std::string>> Facts(const RunBenchReport& rep
           {"build", report.build}};
 }
 
-std::vector<std::string> Head() { return {"median", "A", "B", "unit", "B / A", "95 % interval"}; }
+std::vector<std::string> Columns() {
+  return {"median", "A", "B", "unit", "B / A", "95 % interval"};
+}
 
 std::vector<std::vector<std::string>> Rows(const RunBenchReport& report) {
   std::vector<std::vector<std::string>> rows;
@@ -90,7 +92,7 @@ std::string RunBenchVerdict(const RunBenchReport& report) {
 std::string RunBenchText(const RunBenchReport& report) {
   std::string text;
   for (const auto& [name, value] : Facts(report)) text += fmt::format("{:<12} {}\n", name, value);
-  text += "\n" + TextTable(Head(), Rows(report)) + "\n" + RunBenchVerdict(report) + "\n";
+  text += "\n" + TextTable(Columns(), Rows(report)) + "\n" + RunBenchVerdict(report) + "\n";
   for (const std::string& note : report.notes) text += fmt::format("note: {}\n", note);
   return text;
 }
@@ -132,7 +134,7 @@ std::string RunBenchHtml(const RunBenchReport& report) {
   page.AddSvg(SvgChart(ChartOf(report, 0)));
   page.AddSvg(SvgChart(ChartOf(report, 1)));
   page.AddHeading("All figures");
-  page.AddTable(Head(), Rows(report));
+  page.AddTable(Columns(), Rows(report));
   if (!report.notes.empty()) page.AddHeading("Notes");
   for (const std::string& note : report.notes) page.AddParagraph(note);
   return std::move(page).Finish();

@@ -11,8 +11,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-const std::atomic<bool> kGoOn{false};
-
 RunFlagSet Flags(const std::string& text) { return ParseRunFlags(text).value(); }
 
 // Writes down its arguments; its decode rate is what the environment says times the number of the

@@ -7,8 +7,6 @@
 namespace picchio {
 namespace {
 
-const std::atomic<bool> kGoOn{false};
-
 TEST(RunChild, GivesItsOutputAndNothingOfItsStandardError) {
   const TemporaryFolder folder;
   const Path program = FakeProgram(folder, "echo note >&2\necho \"$1|$2|$WORD|$PICCHIO_TEST\"; cat");

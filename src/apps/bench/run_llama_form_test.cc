@@ -11,8 +11,6 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-const std::atomic<bool> kGoOn{false};
-
 LlamaBenchRun Known() {
   return {.model = "a \"b\", c",
           .model_type = "Qwen3MoeForCausalLM",

@@ -18,8 +18,6 @@
 namespace picchio {
 namespace {
 
-const std::atomic<bool> kGoOn{false};
-
 ConversionOptions Reference() {
   ConversionOptions options;
   options.experts = PayloadKind::kInt4;

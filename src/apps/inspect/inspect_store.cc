@@ -45,7 +45,7 @@ uint32_t LayersWithExperts(const FlatIndex& index) {
   return layers;
 }
 
-std::string Line(std::string_view name, const std::string& value) {
+std::string StoreLine(std::string_view name, const std::string& value) {
   return fmt::format("{:<18}{}\n", name, value);
 }
 
@@ -61,29 +61,32 @@ std::string StoreTable(const FlatIndex& index) {
   const FlatSuperblock& store = index.superblock();
   const bool v2 = store.version == RecordVersion::kV2;
   std::string out;
-  out += Line("format", fmt::format("version {}, blocks of {}", static_cast<int>(store.version),
-                                    FormatMemory(store.block_size)));
-  out += Line("model", fmt::format("{} layers of {} experts, {} per token, hidden {}, width {}",
-                                   store.num_layers, store.num_experts, store.experts_per_token,
-                                   store.hidden_size, store.intermediate_size));
-  out += Line("model id",
-              v2 ? "none: version 2 is tied to its model by the manifest" : store.model_id.Hex());
-  out += Line("experts",
-              fmt::format("{} in {} layers, {}{}", store.num_entries, LayersWithExperts(index),
-                          KindName(store.kind), store.has_biases ? " with biases" : ""));
-  out += Line("record",
-              fmt::format("{}, {} with its padding", FormatMemory(index.layout().record_bytes),
-                          FormatMemory(index.padded_record_bytes())));
-  out += Line("store", fmt::format("{}, records from byte {}", FormatMemory(index.store_bytes()),
-                                   store.data_offset()));
-  out += Line("index SHA-256", store.index_sha256.Hex());
+  out +=
+      StoreLine("format", fmt::format("version {}, blocks of {}", static_cast<int>(store.version),
+                                      FormatMemory(store.block_size)));
+  out +=
+      StoreLine("model", fmt::format("{} layers of {} experts, {} per token, hidden {}, width {}",
+                                     store.num_layers, store.num_experts, store.experts_per_token,
+                                     store.hidden_size, store.intermediate_size));
+  out += StoreLine("model id", v2 ? "none: version 2 is tied to its model by the manifest"
+                                  : store.model_id.Hex());
+  out += StoreLine("experts",
+                   fmt::format("{} in {} layers, {}{}", store.num_entries, LayersWithExperts(index),
+                               KindName(store.kind), store.has_biases ? " with biases" : ""));
+  out += StoreLine("record",
+                   fmt::format("{}, {} with its padding", FormatMemory(index.layout().record_bytes),
+                               FormatMemory(index.padded_record_bytes())));
+  out += StoreLine("store", fmt::format("{}, records from byte {}",
+                                        FormatMemory(index.store_bytes()), store.data_offset()));
+  out += StoreLine("index SHA-256", store.index_sha256.Hex());
   if (store.dense_bytes > 0) {
-    out += Line("dense image",
-                fmt::format("{} at byte {}", FormatMemory(store.dense_bytes), store.dense_offset));
+    out += StoreLine("dense image", fmt::format("{} at byte {}", FormatMemory(store.dense_bytes),
+                                                store.dense_offset));
   }
   if (store.role != FlatRole::kSingle) {
-    out += Line("member", fmt::format("{} of {} ({}), set {:02x}", store.member + 1, store.members,
-                                      RoleName(store.role), fmt::join(store.set_id, "")));
+    out += StoreLine("member",
+                     fmt::format("{} of {} ({}), set {:02x}", store.member + 1, store.members,
+                                 RoleName(store.role), fmt::join(store.set_id, "")));
   }
   return out;
 }

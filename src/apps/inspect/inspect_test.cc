@@ -9,8 +9,6 @@
 namespace picchio {
 namespace {
 
-const std::atomic<bool> kGoOn{false};
-
 // qwen3_moe_tiny: hidden 128, 4 MoE layers of 12 experts, 4 per token, inner width 64. INT4:
 // gate_up 128 x 128 and down 128 x 64 weights of half a byte, and an F32 scale for every 64 of
 // them.

@@ -13,8 +13,6 @@
 namespace picchio {
 namespace {
 
-const std::atomic<bool> kGoOn{false};
-
 // The tensors with these endings, as F32 of the same values.
 void WidenTensors(EditableCheckpoint& checkpoint, const std::vector<std::string>& endings) {
   for (EditableCheckpoint::Tensor& tensor : checkpoint.tensors) {

@@ -26,7 +26,7 @@
 namespace picchio {
 namespace {
 
-constexpr const char* kStoreName = "experts.picchioflat";
+constexpr const char* kStoreFile = "experts.picchioflat";
 constexpr IoKind kAllKinds[] = {IoKind::kAuto, IoKind::kBuffered, IoKind::kDirect, IoKind::kUring};
 
 class WaysOfReading : public testing::Test {
@@ -39,7 +39,7 @@ class WaysOfReading : public testing::Test {
   }
 
   Path folder() const { return temporary_ / "model"; }
-  Path store() const { return folder() / kStoreName; }
+  Path store() const { return folder() / kStoreFile; }
   void WriteStore() { Write(bytes_); }
   void Write(const std::string& bytes) {
     WriteAll(store(), bytes);

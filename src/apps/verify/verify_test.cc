@@ -11,8 +11,6 @@
 namespace picchio {
 namespace {
 
-const std::atomic<bool> kGoOn{false};
-
 // A converted model with everything that one can have: INT4 experts, INT8 head, companions.
 class VerifyModelTest : public testing::Test {
  protected:
