@@ -26,7 +26,7 @@ class LongPrompt : public testing::TestWithParam<LongCase> {
     options.max_rows = span;
     options.compute = GetParam().compute;
     TestEngine engine = TestEngine::Make(fixture_, experts_, options);
-    KvCache kv = engine.NewKv(ids_.size());
+    KvCache kv = engine.NewKv(static_cast<uint32_t>(ids_.size()));
     std::vector<float> logits;
     for (size_t done = 0; done < ids_.size(); done += span) {
       const auto part = std::span(ids_).subspan(done, std::min(span, ids_.size() - done));

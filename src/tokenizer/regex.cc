@@ -47,7 +47,7 @@ std::string MessageOf(int error) {
 }  // namespace
 
 struct Regex::Compiled {
-  PcreCode pcre;
+  std::shared_ptr<pcre2_code> pcre;
 };
 
 Regex::Regex(std::unique_ptr<Compiled> compiled) : compiled_(std::move(compiled)) {}

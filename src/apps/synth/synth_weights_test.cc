@@ -18,13 +18,13 @@ std::vector<int32_t> Tokens(int32_t count) {
   return tokens;
 }
 
-ModelConfig ConfigOf(std::string_view shape) {
+ModelConfig ConfigOfShape(std::string_view shape) {
   return ModelConfig::Parse(ShapeConfig(shape, std::nullopt, 0).value(), shape).value();
 }
 
 struct Records {
   explicit Records(std::string_view shape, uint64_t seed = 1)
-      : config(ConfigOf(shape)), weights(config, Tokens(8), 1, seed) {
+      : config(ConfigOfShape(shape)), weights(config, Tokens(8), 1, seed) {
     const bool mxfp4 = config.checkpoint_experts_mxfp4;
     layout = ExpertRecordLayout::Make(mxfp4 ? PayloadKind::kMxfp4 : PayloadKind::kInt4,
                                       mxfp4 ? RecordVersion::kV3 : RecordVersion::kV2,
