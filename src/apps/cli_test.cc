@@ -11,8 +11,9 @@ namespace {
 
 TEST(Cli, HelpAndUsage) {
   EXPECT_EQ(Picchio("--help").exit_code, 0);
-  for (const char* command : {"convert", "pack", "verify", "diff", "inspect", "tokenize", "run",
-                              "perplexity", "doctor", "bench io", "bench cache", "bench run", "plan"}) {
+  for (const char* command :
+       {"convert", "pack", "verify", "diff", "inspect", "tokenize", "run", "perplexity", "doctor",
+        "bench io", "bench cache", "bench run", "plan"}) {
     const Outcome help = Picchio(std::string(command) + " --help");
     EXPECT_EQ(help.exit_code, 0);
     EXPECT_THAT(help.out, testing::HasSubstr("Example")) << command;

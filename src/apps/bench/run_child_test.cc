@@ -9,7 +9,8 @@ namespace {
 
 TEST(RunChild, GivesItsOutputAndNothingOfItsStandardError) {
   const TemporaryFolder folder;
-  const Path program = FakeProgram(folder, "echo note >&2\necho \"$1|$2|$WORD|$PICCHIO_TEST\"; cat");
+  const Path program =
+      FakeProgram(folder, "echo note >&2\necho \"$1|$2|$WORD|$PICCHIO_TEST\"; cat");
   setenv("PICCHIO_TEST", "ours", 1);
   ASSERT_OK_AND_ASSIGN(const std::string out,
                        RunChild({.program = program,
