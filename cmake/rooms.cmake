@@ -20,11 +20,13 @@ function(picchio_room name)
   add_library(picchio_${name} STATIC ${sources})
   list(TRANSFORM ROOM_DEPENDS PREPEND picchio_)
   target_link_libraries(picchio_${name} PUBLIC picchio_options ${ROOM_DEPENDS} ${ROOM_LINKS})
-  if(NOT name STREQUAL kernels)  # No fuzz target comes there, and its loops would run at half speed.
+  # No fuzz target comes to the kernels, and their loops would run at half speed; without its flag
+  # they cannot share the headers either.
+  if(NOT name STREQUAL kernels)
     target_link_libraries(picchio_${name} PRIVATE picchio_coverage_for_fuzzing)
-  endif()
-  if(PICCHIO_PCH)
-    target_precompile_headers(picchio_${name} REUSE_FROM picchio_common_headers)
+    if(PICCHIO_PCH)
+      target_precompile_headers(picchio_${name} REUSE_FROM picchio_common_headers)
+    endif()
   endif()
 
   if(PICCHIO_TESTS AND tests)
