@@ -15,9 +15,3 @@ if(PICCHIO_SANITIZE)
   target_link_options(picchio_options INTERFACE -fsanitize=${PICCHIO_SANITIZE})
 endif()
 target_link_libraries(picchio_options INTERFACE Threads::Threads)
-
-# What the fuzzer steers by: in the code that it tests, not in the tests.
-add_library(picchio_coverage_for_fuzzing INTERFACE)
-if(PICCHIO_FUZZ)
-  target_compile_options(picchio_coverage_for_fuzzing INTERFACE -fsanitize=fuzzer-no-link)
-endif()

@@ -1,13 +1,14 @@
-# picchio_room(NAME DEPENDS room... LINKS library...)
+# picchio_room(NAME DEPENDS room... LINKS library... [LOOPS])
 #
 # One library picchio_NAME of the folder's *.cc files, beside it:
 #   *_test.cc   all together one GoogleTest program NAME_test
 #   *_bench.cc  each a benchmark program, with -DPICCHIO_BENCH=ON
 #   *_fuzz.cc   each a fuzz target NAME_fuzz, and a test that replays its seed inputs
+# LOOPS: its time goes into loops over data, so it is optimised in sanitized builds too.
 # A room's DEPENDS are the rooms whose headers it may include; tests/include_order_test holds the
 # sources to the table of docs/architecture.md.
 function(picchio_room name)
-  cmake_parse_arguments(ROOM "" "" "DEPENDS;LINKS" ${ARGN})
+  cmake_parse_arguments(ROOM "LOOPS" "" "DEPENDS;LINKS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS *.cc)
   set(tests ${sources})
   set(fuzzers ${sources})
@@ -20,19 +21,17 @@ function(picchio_room name)
   add_library(picchio_${name} STATIC ${sources})
   list(TRANSFORM ROOM_DEPENDS PREPEND picchio_)
   target_link_libraries(picchio_${name} PUBLIC picchio_options ${ROOM_DEPENDS} ${ROOM_LINKS})
-  # No fuzz target comes to the kernels, and their loops would run at half speed; without its flag
-  # they cannot share the headers either.
-  if(NOT name STREQUAL kernels)
-    target_link_libraries(picchio_${name} PRIVATE picchio_coverage_for_fuzzing)
-    if(PICCHIO_PCH)
-      target_precompile_headers(picchio_${name} REUSE_FROM picchio_common_headers)
-    endif()
+  if(PICCHIO_SANITIZE AND ROOM_LOOPS)
+    target_compile_options(picchio_${name} PRIVATE -O2)
+  endif()
+  if(PICCHIO_FUZZ AND NOT name STREQUAL kernels)
+    # What the fuzzer steers by. No target comes to the kernels, whose loops would run at half speed.
+    target_compile_options(picchio_${name} PRIVATE -fsanitize=fuzzer-no-link)
   endif()
 
   if(PICCHIO_TESTS AND tests)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE picchio_${name} picchio_test_support)
-    target_precompile_headers(${name}_test REUSE_FROM picchio_test_headers)
     # Eight sources at a time: two thirds of a test's compilation are headers and templates that all
     # share. What two sources of a room name alike, the compiler refuses.
     set_target_properties(${name}_test PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
@@ -51,19 +50,6 @@ function(picchio_room name)
     endforeach()
   endif()
 endfunction()
-
-# The headers that nearly every source includes, of which a source's compilation is two thirds, once
-# instead of two hundred times.
-if(PICCHIO_PCH)
-  file(WRITE ${PROJECT_BINARY_DIR}/common_headers.cc "")
-  add_library(picchio_common_headers OBJECT ${PROJECT_BINARY_DIR}/common_headers.cc)
-  target_link_libraries(picchio_common_headers
-    PRIVATE picchio_options picchio_coverage_for_fuzzing fmt::fmt)
-  target_precompile_headers(picchio_common_headers PRIVATE
-    <algorithm> <array> <atomic> <chrono> <condition_variable> <cstdint> <filesystem> <fstream>
-    <functional> <map> <memory> <mutex> <optional> <random> <regex> <set> <span> <sstream> <string>
-    <string_view> <thread> <unordered_map> <utility> <variant> <vector> <fmt/format.h>)
-endif()
 
 # Each test by itself; under a sanitizer, which takes a third of a second to start, in eight shares.
 function(picchio_register_tests program name)

@@ -46,14 +46,21 @@ TEST(CliPlan, AModelIsPlannedAsItIsRun) {
 }
 
 TEST(CliPlan, WhatIsWrongIsSaid) {
-  for (const char* usage : {"", "tiny-qwen3 --memory 0", "tiny-qwen3 --rate 1 --path .",
-                            "tiny-qwen3 --trace x --skew 1", "tiny-qwen3 -n 1"}) {
+  for (const char* usage :
+       {"", "tiny-qwen3 --memory 0", "tiny-qwen3 --rate 1 --path .",
+        "tiny-qwen3 --trace x --skew 1", "tiny-qwen3 -n 1", "tiny-qwen3 --trace x -n 5",
+        "tiny-qwen3 -n 99999999999999999999", "tiny-qwen3 --memory nan",
+        "tiny-qwen3 --memory 1e300", "tiny-qwen3 --rate inf", "tiny-qwen3 --skew -1"}) {
     EXPECT_EQ(Picchio(std::string("plan ") + usage).exit_code, 2) << usage;
   }
   const Outcome small = Picchio("plan qwen3-30b-a3b --memory 1 --rate 1");
   EXPECT_EQ(small.exit_code, 1);
   EXPECT_THAT(small.err, HasSubstr("picchio plan: this needs "));
   EXPECT_THAT(Picchio("plan nonsense").err, HasSubstr("none of the shapes"));
+  const Outcome elsewhere =
+      Picchio("plan tiny-qwen3 --memory 1 -n 16 -t 1 --seconds 0.05 --path /nowhere/at/all");
+  EXPECT_EQ(elsewhere.exit_code, 1);
+  EXPECT_THAT(elsewhere.err, HasSubstr("/nowhere/at/all does not exist"));
 }
 
 }  // namespace

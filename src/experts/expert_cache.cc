@@ -103,14 +103,15 @@ ExpertCache::Fetch ExpertCache::Begin(int layer, std::span<const int32_t> expert
     ++(placement.hit ? stats_.hits : stats_.misses);
   }
   StartReads();
-  if (unsubmitted_.empty()) {
-    ContinuePreload();
-  } else {
-    // What is demanded goes before what may be.
-    for (const uint32_t slot_idx : spare_) {
-      if (slots_[slot_idx].state == State::kLoading) Cancel(slot_idx);
+  // What was guessed of this layer and is not demanded is of no use, and what is demanded goes
+  // before what may be.
+  for (const uint32_t slot_idx : spare_) {
+    const SlotUse& use = slots_[slot_idx];
+    if (use.state == State::kLoading && (use.key.layer == layer || !unsubmitted_.empty())) {
+      Cancel(slot_idx);
     }
   }
+  if (unsubmitted_.empty()) ContinuePreload();
   return Fetch(this);
 }
 
@@ -132,7 +133,10 @@ Result<std::span<const ExpertCache::Ready>> ExpertCache::Next() {
       ContinuePreload();
       return std::span<const Ready>();
     }
-    if (TakeCompletions(std::chrono::nanoseconds(0)) > 0) continue;
+    if (TakeCompletions(std::chrono::nanoseconds(0)) > 0) {
+      deadline = Deadline(read_timeout_);
+      continue;
+    }
     if (in_flight_ == num_given_up_) {
       // Nothing will come of itself.
       failure_ = num_given_up_ == 0
@@ -145,10 +149,11 @@ Result<std::span<const ExpertCache::Ready>> ExpertCache::Next() {
     const auto start = std::chrono::steady_clock::now();
     const size_t taken = TakeCompletions(deadline.left());
     stats_.wait += std::chrono::steady_clock::now() - start;
-    if (taken == 0 && deadline.passed()) {
+    if (taken == 0) {
+      if (!deadline.passed()) continue;
       GiveUpReads();
-      deadline = Deadline(read_timeout_);
     }
+    deadline = Deadline(read_timeout_);
   }
 }
 

@@ -118,7 +118,7 @@ class ExpertCache {
 
     // Blocks until at least one more expert of the list is resident; returns all that are and have
     // not been handed out, pinned until the next call or the end of the Fetch. Empty when all have
-    // been. Hits come with the first call, before anything else is looked at or verified; it waits
+    // been. Hits come with the first call, before it looks at or verifies anything else; it waits
     // only if there are none.
     // Fails as the read of one of the list's experts failed, with a message that names it; every
     // later call fails likewise, the cache itself stays usable. A source that does not answer is

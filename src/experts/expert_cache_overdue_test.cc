@@ -1,5 +1,6 @@
 // Sources that stop answering: the list gets its records from elsewhere or fails in words, and no
 // memory that a device may still write to is used for anything else.
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -98,6 +99,45 @@ TEST(ExpertCacheOverdueTest, TheNextTierServesWhatTheFirstDoesNotAnswer) {
   EXPECT_THAT(FetchAll(*cache, 1, {5, 4, 3}), SizeIs(3));
   EXPECT_EQ(cache->stats().timeouts, 3u);
   EXPECT_EQ(notices.size(), 1u);
+}
+
+// One record at a time, each after most of the patience.
+class SlowSource final : public ExpertSource {
+ public:
+  explicit SlowSource(std::unique_ptr<ExpertSource> source) : source_(std::move(source)) {}
+
+  const std::string& name() const override { return source_->name(); }
+  const ExpertRecordLayout& layout() const override { return source_->layout(); }
+  size_t max_in_flight() const override { return source_->max_in_flight(); }
+  size_t Submit(std::span<const ReadRequest> requests) override {
+    next_ = std::max(next_, std::chrono::steady_clock::now() + kPatience * 2 / 3);
+    return source_->Submit(requests);
+  }
+  size_t Reap(std::span<Completion> out, std::chrono::nanoseconds timeout) override {
+    const auto now = std::chrono::steady_clock::now();
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(timeout, next_ - now));
+    if (std::chrono::steady_clock::now() < next_) return 0;
+    next_ = std::chrono::steady_clock::now() + kPatience * 2 / 3;
+    return source_->Reap(out.first(1), timeout);
+  }
+  void Cancel(uint64_t tag) override { source_->Cancel(tag); }
+  void Drain() override { source_->Drain(); }
+
+ private:
+  const std::unique_ptr<ExpertSource> source_;
+  std::chrono::steady_clock::time_point next_{};
+};
+
+TEST(ExpertCacheOverdueTest, PatienceIsForTheNextRecordNotForAllOfThem) {
+  for (const bool overlap : {true, false}) {
+    const auto cache =
+        ExpertCache::Create(std::make_unique<SlowSource>(MemorySource()),
+                            {.num_slots = 9, .overlap = overlap, .read_timeout = 5 * kPatience})
+            .value();
+    // Of the patience each takes two fifteenths, so that a busy machine does not lose it.
+    EXPECT_THAT(FetchAll(*cache, 1, {0, 1, 2, 3, 4, 5, 6, 7, 8}), SizeIs(9)) << overlap;
+    EXPECT_EQ(cache->stats().timeouts, 0u) << overlap;
+  }
 }
 
 TEST(ExpertCacheOverdueTest, WithoutAnotherTierItIsAnErrorThatNamesExpertAndTime) {

@@ -8,12 +8,11 @@ bool ExpertCache::Speculate(uint32_t slot_idx, ExpertKey key, Reason reason) {
                             .slot = arena_.slot(slot_idx),
                             .tag = slot_idx,
                             .priority = ReadPriority::kPrefetch};
+  if (!unsubmitted_.empty() || source_->Submit({&request, 1}) == 0) return false;
   SlotUse& use = slots_[slot_idx];
   if (use.state == State::kResident && use.reason == Reason::kPrefetch) {
     stats_.prefetch_wasted_bytes += layout().record_bytes;
   }
-  use.state = State::kEmpty;
-  if (!unsubmitted_.empty() || source_->Submit({&request, 1}) == 0) return false;
   ++in_flight_;
   NoteReading();
   use = {.key = key, .state = State::kLoading, .reason = reason, .speculative = true};

@@ -12,6 +12,7 @@ TEST(ExpertCachePrefetchTest, APrefetchedRecordIsNotReadAgain) {
   EXPECT_EQ(cache->num_prefetch_slots(), 2u);
   cache->Prefetch(1, std::vector<int32_t>{3, 4, 5});
   EXPECT_EQ(cache->stats().prefetched, 2u) << "there is room for two";
+  cache->Prefetch(1, {});  // Takes what has landed.
   FetchAll(*cache, 1, {3, 9});
   EXPECT_EQ(cache->stats().prefetch_used, 1u);
   EXPECT_EQ(cache->stats().misses, 2u);
@@ -27,6 +28,20 @@ TEST(ExpertCachePrefetchTest, APrefetchedRecordIsNotReadAgain) {
   EXPECT_EQ(cache->stats().prefetch_wasted_bytes, cache->layout().record_bytes);
   FetchAll(*cache, 2, {0, 1});
   EXPECT_EQ(cache->stats().prefetch_used, 3u);
+}
+
+TEST(ExpertCachePrefetchTest, AGuessThatProvesWrongIsCancelled) {
+  const auto cache = MakePrefetchCache(8, 2, MemorySource());
+  cache->Prefetch(1, std::vector<int32_t>{3, 4});
+  FetchAll(*cache, 1, {3});
+  cache->Prefetch(1, {});
+  EXPECT_EQ(cache->stats().reads, 1u) << "the other one was not on its way yet";
+  // It may be guessed again, and its slot is free for others.
+  cache->Prefetch(1, std::vector<int32_t>{4, 5});
+  EXPECT_EQ(cache->stats().prefetched, 4u);
+  FetchAll(*cache, 1, {4, 5});
+  EXPECT_EQ(cache->stats().prefetch_used, 3u);
+  EXPECT_EQ(cache->stats().prefetch_wasted_bytes, 0u);
 }
 
 TEST(ExpertCachePrefetchTest, PrefetchIsOffWhereSlotsAreFew) {

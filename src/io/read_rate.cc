@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <random>
+#include <thread>
 
 #include "base/units.h"
 
@@ -69,16 +70,36 @@ Result<ReadRate> MeasureReadRate(BlockDevice& device, const ReadLoad& load,
   uint64_t bytes_begun = 0;
   size_t in_flight = 0;
   bool over = false;
+  const bool bursts = load.pause.count() > 0;
+  bool first_burst = bursts;
+  size_t num_allowed = bursts ? 0 : SIZE_MAX;  // Of this burst, still to be submitted.
+  Clock::duration paused{0};
   std::vector<DeviceCompletion> batch(load.depth);
-  const double cpu_before = CpuSeconds();
-  const Clock::time_point start = Clock::now();
+  double cpu_before = CpuSeconds();
+  Clock::time_point start = Clock::now();
   for (;;) {
-    const Clock::time_point now = Clock::now();
-    over = over || bytes_begun >= load.max_bytes || now - start >= load.max_time;
-    if (!over && !next.empty()) {
-      const size_t accepted = queue->Submit(next);
-      for (const DeviceRead& read : std::span(next).first(accepted)) begun[read.tag] = now;
+    Clock::time_point now = Clock::now();
+    over = over || bytes_begun >= load.max_bytes || now - start >= load.max_time ||
+           (load.stop != nullptr && load.stop->load(std::memory_order_relaxed));
+    if (bursts && in_flight == 0 && num_allowed == 0 && !over) {
+      std::this_thread::sleep_for(load.pause);
+      if (first_burst && rate.bytes > 0) {
+        first_burst = false;
+        rate = {};
+        cpu_before = CpuSeconds();
+        start = Clock::now();
+      } else {
+        paused += Clock::now() - now;
+      }
+      now = Clock::now();
+      num_allowed = next.size();
+    }
+    if (!over && !next.empty() && num_allowed > 0) {
+      const auto allowed = std::span(next).first(std::min(next.size(), num_allowed));
+      const size_t accepted = queue->Submit(allowed);
+      for (const DeviceRead& read : allowed.first(accepted)) begun[read.tag] = now;
       next.erase(next.begin(), next.begin() + static_cast<ptrdiff_t>(accepted));
+      if (bursts) num_allowed -= accepted;
       in_flight += accepted;
       bytes_begun += accepted * load.read_bytes;
     }
@@ -93,7 +114,7 @@ Result<ReadRate> MeasureReadRate(BlockDevice& device, const ReadLoad& load,
     }
     in_flight -= count;
   }
-  rate.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  rate.seconds = std::chrono::duration<double>(Clock::now() - start - paused).count();
   rate.registered_bytes = device.Report().registered_bytes;
   rate.cpu_seconds = CpuSeconds() - cpu_before;
   return rate;

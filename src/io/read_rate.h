@@ -1,6 +1,7 @@
 // How fast a device is: reads of one size at random or given places, many at once, for a while.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <span>
@@ -17,6 +18,11 @@ struct ReadLoad {
   // It ends when one of them is reached; every read that has begun is finished.
   std::chrono::nanoseconds max_time{0};
   uint64_t max_bytes = UINT64_MAX;
+  // Where it is set, it ends too.
+  const std::atomic<bool>* stop = nullptr;
+  // Reads come `depth` at a time, each time after such a pause with nothing in flight. ReadRate
+  // knows neither the pauses nor the first of these bursts. 0: reads follow one another.
+  std::chrono::nanoseconds pause{0};
   uint64_t seed = 1;  // Of the places, which are multiples of read_bytes.
   // The places instead, in this order; over when all have been read.
   std::span<const uint64_t> offsets{};

@@ -56,6 +56,41 @@ TEST(ReadRateTest, TheTimeEndsIt) {
   EXPECT_OK(MeasureReadRate(*device, load, memory.bytes()));
 }
 
+TEST(ReadRateTest, BurstsAreTimedWithoutTheirPauses) {
+  const TemporaryFolder folder;
+  WriteAll(folder / "file", std::string(64_KiB, 'x'));
+  const std::vector<Path> paths = {folder / "file"};
+  ASSERT_OK_AND_ASSIGN(const auto device, BufferedDevice::Open(paths, {}));
+  const auto pause = std::chrono::milliseconds(20);
+  const ReadLoad load{.read_bytes = 4096,
+                      .depth = 3,
+                      .max_time = std::chrono::hours(1),
+                      .max_bytes = 15 * 4096,
+                      .pause = pause};
+  ASSERT_OK_AND_ASSIGN(const PageMemory memory, PageMemory::Allocate(ReadLoadMemory(load)));
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_OK_AND_ASSIGN(const ReadRate rate, MeasureReadRate(*device, load, memory.bytes()));
+  const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - start;
+  // Five bursts of three, of which the first does not count.
+  EXPECT_EQ(device->Report().num_reads, 15U);
+  EXPECT_EQ(rate.bytes, 12U * 4096);
+  EXPECT_EQ(rate.latencies.size(), 12U);
+  EXPECT_GE(whole.count(), 5 * 0.02);
+  EXPECT_LE(rate.seconds, whole.count() - 5 * 0.02);
+}
+
+TEST(ReadRateTest, WhatIsStoppedEnds) {
+  const TemporaryFolder folder;
+  WriteAll(folder / "file", std::string(4096, 'x'));
+  const std::vector<Path> paths = {folder / "file"};
+  ASSERT_OK_AND_ASSIGN(const auto device, BufferedDevice::Open(paths, {}));
+  const std::atomic<bool> stop{true};
+  const ReadLoad load{.read_bytes = 4096, .max_time = std::chrono::hours(1), .stop = &stop};
+  ASSERT_OK_AND_ASSIGN(const PageMemory memory, PageMemory::Allocate(ReadLoadMemory(load)));
+  ASSERT_OK_AND_ASSIGN(const ReadRate rate, MeasureReadRate(*device, load, memory.bytes()));
+  EXPECT_EQ(rate.bytes, 0U);
+}
+
 TEST(ReadRateTest, AFailureIsPassedOn) {
   const TemporaryFolder folder;
   WriteAll(folder / "file", std::string(4096, 'x'));

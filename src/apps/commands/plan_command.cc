@@ -96,7 +96,8 @@ Status ChooseRate(const PlanFlags& flags, PlanOptions& options, PlanContext& con
   const ReadRateOptions wanted{.seconds = flags.seconds,
                                .read_bytes = context.model.slot_bytes,
                                .burst_reads = at_once,
-                               .pause = PauseOf(context.model, options.compute)};
+                               .pause = PauseOf(context.model, options.compute),
+                               .stop = &InterruptFlag()};
   PICCHIO_ASSIGN_OR_RETURN(const MeasuredReadRate rate, MeasureStorageReadRate(path, wanted));
   options.bytes_per_second = rate.bytes_per_second;
   context.storage =
@@ -180,8 +181,9 @@ void AddPlanCommand(Command& commands) {
           .Check(NumberFrom(0, kMaxSkew))
           .Excludes(trace);
   command.Option("-n,--predict", flags->tokens, "Tokens of the text, without a trace")
-      .Check(WholeNumberFrom(2, 1 << 16))
-      .ShowDefault();
+      .Check(WholeNumberFrom(2, 4096))
+      .ShowDefault()
+      .Excludes(trace);
   command.Option("-t,--threads", flags->threads, "Compute threads (default: all CPUs)")
       .Check(WholeNumberFrom(1, 1024));
   Flag path = command

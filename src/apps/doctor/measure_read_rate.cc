@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <random>
 #include <system_error>
-#include <thread>
 #include <vector>
 
 #include "apps/doctor/disk_counters.h"
@@ -27,6 +26,7 @@ namespace {
 
 constexpr uint64_t kLargeBytes = 64_MiB;
 constexpr size_t kDepth = 16;
+constexpr uint64_t kLeastMemory = 32_MiB;  // Less does not come in whole huge pages.
 
 // A file without a name: gone with its descriptor.
 Result<Descriptor> OpenNameless(const Path& folder) {
@@ -42,12 +42,18 @@ Result<Descriptor> OpenNameless(const Path& folder) {
   return Descriptor(named);
 }
 
+Status Stopped(const ReadRateOptions& options) {
+  const bool stopped = options.stop != nullptr && options.stop->load(std::memory_order_relaxed);
+  return stopped ? Status(Code::kCancelled, "stopped") : Status::Ok();
+}
+
 // Nothing that a drive or a file system could make smaller.
-Status FillWithNoise(int descriptor, uint64_t bytes) {
+Status FillWithNoise(int descriptor, uint64_t bytes, const ReadRateOptions& options) {
   std::vector<uint64_t> block(1_MiB / sizeof(uint64_t));
   std::mt19937_64 random(1);
   Progress progress("writing a temporary file", bytes);
   for (uint64_t at = 0; at < bytes; at += 1_MiB) {
+    PICCHIO_RETURN_IF_ERROR(Stopped(options));
     for (uint64_t& word : block) word = random();
     const auto* data = reinterpret_cast<const char*>(block.data());
     for (uint64_t done = 0; done < 1_MiB;) {
@@ -72,29 +78,12 @@ struct Reads {
 
 // A store's, where the file is one.
 Reads ReadsOf(const Path& file, const ReadRateOptions& options) {
-  Reads reads{.read_bytes = options.read_bytes};
+  Reads reads{.read_bytes = options.read_bytes.value_or(2654208)};
   const auto index = InspectStore(file);
   if (!index.has_value()) return reads;
-  reads.read_bytes = index->padded_record_bytes();
+  if (!options.read_bytes) reads.read_bytes = index->padded_record_bytes();
   reads.max_alignment = index->superblock().block_size;
   return reads;
-}
-
-// Bursts with pauses between, until the time is over, the pauses counted.
-Result<ReadRate> MeasureBursts(BlockDevice& device, ReadLoad load, std::span<std::byte> memory,
-                               std::chrono::nanoseconds pause) {
-  using Clock = std::chrono::steady_clock;
-  const Clock::time_point end = Clock::now() + load.max_time;
-  load.max_bytes = load.depth * load.read_bytes;
-  ReadRate sum;
-  do {
-    std::this_thread::sleep_for(pause);
-    PICCHIO_ASSIGN_OR_RETURN(const ReadRate burst, MeasureReadRate(device, load, memory));
-    sum.bytes += burst.bytes;
-    sum.seconds += burst.seconds;
-    ++load.seed;
-  } while (Clock::now() < end);
-  return sum;
 }
 
 Result<MeasuredReadRate> Measure(const Path& file, const std::string& source,
@@ -108,21 +97,22 @@ Result<MeasuredReadRate> Measure(const Path& file, const std::string& source,
   const ReadLoad load{
       .read_bytes = RoundUp(reads.read_bytes, device.alignment()),
       .depth = options.burst_reads > 0 ? options.burst_reads : kDepth,
-      .max_time = std::chrono::nanoseconds(static_cast<int64_t>(options.seconds * 1e9))};
+      .max_time = std::chrono::nanoseconds(static_cast<int64_t>(options.seconds * 1e9)),
+      .stop = options.stop,
+      .pause = options.burst_reads > 0 ? options.pause : std::chrono::nanoseconds(0)};
   if (device.file_bytes(0) < load.read_bytes) {
     return Error(Code::kInvalidArgument, "{} has {} bytes, too few to measure reads of {}", source,
                  device.file_bytes(0), load.read_bytes);
   }
-  PICCHIO_ASSIGN_OR_RETURN(const PageMemory memory, PageMemory::Allocate(ReadLoadMemory(load)));
+  PICCHIO_ASSIGN_OR_RETURN(const PageMemory memory, PageMemory::Allocate(std::max<uint64_t>(
+                                                        ReadLoadMemory(load), kLeastMemory)));
   std::optional<DiskCounters> counters;
   if (const auto place = PlaceOf(file); place.has_value()) {
     counters.emplace(place->major, place->minor);
   }
   const auto before = counters ? counters->Read() : DiskCounters::Reading();
-  PICCHIO_ASSIGN_OR_RETURN(const ReadRate rate,
-                           options.burst_reads > 0
-                               ? MeasureBursts(device, load, memory.bytes(), options.pause)
-                               : MeasureReadRate(device, load, memory.bytes()));
+  PICCHIO_ASSIGN_OR_RETURN(const ReadRate rate, MeasureReadRate(device, load, memory.bytes()));
+  PICCHIO_RETURN_IF_ERROR(Stopped(options));
   const auto after = counters ? counters->Read() : DiskCounters::Reading();
   MeasuredReadRate measured{.bytes_per_second = rate.BytesPerSecond(),
                             .source = source,
@@ -165,6 +155,7 @@ std::optional<Path> LargeFileAt(const Path& path) {
 }
 
 Result<MeasuredReadRate> MeasureStorageReadRate(const Path& path, const ReadRateOptions& options) {
+  if (!SomethingExists(path)) return Error(Code::kNotFound, "{} does not exist", PathText(path));
   if (const auto file = LargeFileAt(path)) return Measure(*file, PathText(*file), options);
   std::error_code error;
   const bool is_folder = std::filesystem::is_directory(path, error);
@@ -176,7 +167,7 @@ Result<MeasuredReadRate> MeasureStorageReadRate(const Path& path, const ReadRate
                  PathText(folder), free);
   }
   PICCHIO_ASSIGN_OR_RETURN(const Descriptor nameless, OpenNameless(folder));
-  PICCHIO_RETURN_IF_ERROR(FillWithNoise(nameless.number(), bytes));
+  PICCHIO_RETURN_IF_ERROR(FillWithNoise(nameless.number(), bytes, options));
   // Opened again by its number: another descriptor of the same file.
   PICCHIO_ASSIGN_OR_RETURN(MeasuredReadRate rate,
                            Measure(fmt::format("/proc/self/fd/{}", nameless.number()),

@@ -1,6 +1,7 @@
 // How fast this machine reads from a place, measured: what a prediction of tokens per second needs.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -15,14 +16,16 @@ namespace picchio {
 
 struct ReadRateOptions {
   double seconds = 2;
-  // Of one read, rounded up to what the device asks for; a store's are as large as its records.
-  uint64_t read_bytes = 2654208;
+  // Of one read, rounded up to what the device asks for. None: as large as the records of the store
+  // that is read, or as those of Qwen3-30B-A3B.
+  std::optional<uint64_t> read_bytes{};
   IoKind kind = IoKind::kAuto;
   // Reads come so many at once, each time after a pause in which nothing is asked for, as the
   // layers of a model read; the rate is then that while they are under way. 0: without a pause.
   // A limit on the mean rate, as cloud volumes have, is caught up with in the pauses.
   size_t burst_reads = 0;
   std::chrono::nanoseconds pause{0};
+  const std::atomic<bool>* stop = nullptr;  // Where it is set, the measurement fails as cancelled.
   // Where there is nothing large to read: a file of so many bytes at most, which takes no more than
   // a quarter of what is free.
   uint64_t temporary_bytes = uint64_t{1} << 30;

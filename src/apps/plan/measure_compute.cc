@@ -58,9 +58,10 @@ Result<ComputeTimes> MeasureCompute(const PlannedModel& planned, const ComputeOp
                            DenseWeightBytes(tensors, config, expert_biases));
   const uint64_t stride = SlotArena::StrideFor(planned.layout.record_bytes);
   const uint64_t records = uint64_t{config.num_hidden_layers} * config.num_experts;
-  const uint64_t slots =
-      std::clamp<uint64_t>(kExpertBytes / stride, uint64_t{2} * config.experts_per_token,
-                           std::max<uint64_t>(records, 2));
+  const uint64_t most_slots = std::max<uint64_t>(records, 2);
+  const uint64_t slots = std::clamp<uint64_t>(
+      kExpertBytes / stride, std::min(uint64_t{2} * config.experts_per_token, most_slots),
+      most_slots);
   PICCHIO_ASSIGN_OR_RETURN(const MemoryInfo memory, ReadMemoryInfo());
   const uint64_t needed =
       dense_bytes + slots * stride + KvCache::BytesFor(config, kContext) +
@@ -73,10 +74,9 @@ Result<ComputeTimes> MeasureCompute(const PlannedModel& planned, const ComputeOp
   ThreadPool pool(options.num_threads);
   PICCHIO_ASSIGN_OR_RETURN(const Model model, Model::Open(tensors, config, expert_biases, pool));
   PICCHIO_ASSIGN_OR_RETURN(
-      const auto experts,
-      ExpertCache::Create(
-          std::make_unique<NullExpertSource>(planned.layout, NullExpertSource::Fill::kNothing),
-          {.num_slots = static_cast<size_t>(std::max<uint64_t>(slots, 2))}));
+      const auto experts, ExpertCache::Create(std::make_unique<NullExpertSource>(
+                                                  planned.layout, NullExpertSource::Fill::kNothing),
+                                              {.num_slots = static_cast<size_t>(slots)}));
   PICCHIO_ASSIGN_OR_RETURN(const auto forward,
                            ForwardPass::Create(model, *experts, pool, {.max_rows = 1}));
   PICCHIO_ASSIGN_OR_RETURN(KvCache kv, KvCache::Create(config, kContext));
@@ -105,9 +105,14 @@ Result<ComputeTimes> MeasureCompute(const PlannedModel& planned, const ComputeOp
   }
   const double layers =
       static_cast<double>(planned.config.num_hidden_layers) / config.num_hidden_layers;
+  const double moe_layers =
+      static_cast<double>(planned.config.num_moe_layers()) / config.num_hidden_layers;
   const double rows = static_cast<double>(planned.config.vocab_size) / config.vocab_size;
-  return ComputeTimes{.attention = layers * SpreadOf(std::move(attention)).median,
-                      .experts = layers * SpreadOf(std::move(mlp)).median,
+  const double mlp_median = SpreadOf(std::move(mlp)).median;
+  // A layer without experts waits for none: its part goes with what is always there.
+  return ComputeTimes{.attention = layers * SpreadOf(std::move(attention)).median +
+                                   (layers - moe_layers) * mlp_median,
+                      .experts = moe_layers * mlp_median,
                       .head = rows * SpreadOf(std::move(head)).median};
 }
 

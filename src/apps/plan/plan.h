@@ -43,7 +43,7 @@ struct PlanReport {
   PlanCase now{};
   // Each changes one thing; the one that helps most comes first.
   std::vector<PlanCase> changes{};
-  PlanCase half_threads{};  // What they cost.
+  std::optional<PlanCase> half_threads{};  // What they cost, where there are two or more.
 
   double Gain(const PlanCase& change) const {
     return change.text.tokens_per_second() / now.text.tokens_per_second();

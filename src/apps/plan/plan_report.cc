@@ -44,7 +44,7 @@ std::string CasesTable(const PlannedModel& model, const PlanReport& report) {
   };
   add(report.now);
   for (const PlanCase& change : report.changes) add(change);
-  add(report.half_threads);
+  if (report.half_threads) add(*report.half_threads);
   return TextTable({"", "tok/s", "times", "experts held", "hits", "read a token", "waiting"}, rows);
 }
 
@@ -87,10 +87,9 @@ std::string PlanVerdict(const PlanOptions& options, const PlanReport& report) {
     }
     text += ".";
   }
-  const double left = report.Gain(report.half_threads);
-  if (options.num_threads > 1 && left > 1 / kWorthIt) {
+  if (report.half_threads && report.Gain(*report.half_threads) > 1 / kWorthIt) {
     text += fmt::format(" Threads mostly wait: half of the {} would do, at {} tok/s.",
-                        options.num_threads, Rate(report.half_threads.text));
+                        options.num_threads, Rate(report.half_threads->text));
   }
   return text;
 }
@@ -157,7 +156,8 @@ Json PlanJson(const PlanContext& context, const PlanReport& report) {
             {"head_seconds", compute.head}}},
           {"prediction", CaseJson(report, report.now)},
           {"changes", std::move(changes)},
-          {"half_threads", CaseJson(report, report.half_threads)},
+          {"half_threads",
+           report.half_threads ? CaseJson(report, *report.half_threads) : Json(nullptr)},
           {"verdict", PlanVerdict(context.options, report)},
           {"notes", context.notes}};
 }

@@ -1,7 +1,5 @@
 #include "apps/plan/plan.h"
 
-#include <atomic>
-
 #include "apps/plan/measure_compute.h"
 #include "apps/plan/plan_report.h"
 #include "base/units.h"
@@ -12,8 +10,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-const std::atomic<bool> kGoOn{false};
 
 PlannedModel Model() { return FindPlannedModel("qwen3-30b-a3b").value(); }
 
@@ -48,7 +44,7 @@ TEST(Plan, PutsTogetherMemoryHitsAndTimes) {
                        PlanRun(model.DemandFor(4, false), options.wishes, options.memory));
   EXPECT_EQ(report.now.memory.num_slots, memory.num_slots);
   const AccessTrace trace = MakeRouting(model.config, model.layout, 0.5, 24);
-  const HitRates hits = HitsOf(trace, static_cast<size_t>(memory.num_slots));
+  ASSERT_OK_AND_ASSIGN(const HitRates hits, HitsOf(trace, static_cast<size_t>(memory.num_slots)));
   EXPECT_EQ(report.now.hits.whole, hits.whole);
   EXPECT_GT(hits.whole, 0);
   const Forecast forecast = ForecastToken({.num_moe_layers = 48,
@@ -80,7 +76,7 @@ TEST(Plan, PutsTogetherMemoryHitsAndTimes) {
       EXPECT_GT(change.memory.num_slots, memory.num_slots);
     }
   }
-  EXPECT_LT(report.Gain(report.half_threads), 1);
+  EXPECT_LT(report.Gain(*report.half_threads), 1);
 }
 
 TEST(Plan, SaysWhatLimitsAndWhatHelps) {
@@ -147,9 +143,10 @@ TEST(Plan, WhatCannotBePlannedIsSaid) {
   options.trace->header = {.num_layers = 4, .num_experts = 32, .experts_per_token = 4};
   EXPECT_THAT(MakePlan(Model(), options),
               Fails(Code::kInvalidArgument,
-                    "a model with 4 layers of 32 experts, 4 at a time, but "
-                    "this one has 48 of 128, 8 at a time"));
-  options.trace->header = {.num_layers = 48, .num_experts = 128, .experts_per_token = 8};
+                    "a model with 4 layers and 0 experts, 32 per layer and 4 at a time, but "
+                    "this one has 48 and 6144, 128 and 8"));
+  options.trace->header = {
+      .num_layers = 48, .num_experts = 128, .experts_per_token = 8, .num_records = 6144};
   EXPECT_THAT(MakePlan(Model(), options), Fails(Code::kInvalidArgument, "no token after it"));
 }
 

@@ -1,7 +1,5 @@
 #include "apps/plan/planned_model.h"
 
-#include <atomic>
-
 #include "apps/run/engine_setup.h"
 #include "apps/synth/synth.h"
 #include "model/dense_weights.h"
@@ -9,8 +7,6 @@
 
 namespace picchio {
 namespace {
-
-const std::atomic<bool> kGoOn{false};
 
 TEST(StandInWeights, AnyPiecesAreTheWhole) {
   ASSERT_OK_AND_ASSIGN(const PlannedModel model, FindPlannedModel("tiny-gpt-oss"));

@@ -82,7 +82,7 @@ AccessTrace MakeRouting(const ModelConfig& config, const ExpertRecordLayout& lay
   return trace;
 }
 
-HitRates HitsOf(const AccessTrace& trace, size_t num_slots) {
+Result<HitRates> HitsOf(const AccessTrace& trace, size_t num_slots) {
   const std::vector<size_t> begins = PassBegins(trace);
   const size_t num_passes = begins.size() - 1;
   size_t prompt = 0;
@@ -93,7 +93,10 @@ HitRates HitsOf(const AccessTrace& trace, size_t num_slots) {
     return true;
   };
   while (prompt < num_passes && !is_decode(prompt)) ++prompt;
-  if (prompt == num_passes) return {};
+  if (DemandsOf(std::span(trace.lists).subspan(begins[prompt])) == 0) {
+    return Error(Code::kInvalidArgument,
+                 "the trace holds a prompt and no token after it: nothing to plan");
+  }
   const size_t middle = prompt + (num_passes - prompt) / 2;
   const CacheDirectory::Options options{.num_positions = num_slots};
   // Decisions depend on what came before alone, so hits of a part are a difference.
@@ -107,9 +110,11 @@ HitRates HitsOf(const AccessTrace& trace, size_t num_slots) {
   const uint64_t all = hits_until(num_passes);
   const auto share = [&](size_t from) {
     const auto demands = DemandsOf(std::span(trace.lists).subspan(begins[from]));
-    return static_cast<double>(all - hits_until(from)) / static_cast<double>(demands);
+    return demands == 0
+               ? 0.0
+               : static_cast<double>(all - hits_until(from)) / static_cast<double>(demands);
   };
-  return {.whole = share(prompt), .warm = share(middle)};
+  return HitRates{.whole = share(prompt), .warm = share(middle)};
 }
 
 }  // namespace picchio

@@ -25,7 +25,7 @@ struct HitRates {
 
 // Hits of the usual policy with so many slots, as shares of the demands. Passes before the first
 // that asks no layer for more than top_k experts are a prompt's: they fill the cache and are not
-// counted. Both 0 where no other pass follows.
-HitRates HitsOf(const AccessTrace& trace, size_t num_slots);
+// counted. Fails with kInvalidArgument where no other pass follows that asks for any.
+Result<HitRates> HitsOf(const AccessTrace& trace, size_t num_slots);
 
 }  // namespace picchio

@@ -68,12 +68,14 @@ TEST(Routing, HitsAreThoseOfTheDecodePasses) {
                                    {1, {1, 6}},
                                    {0, {0, 7}},
                                    {1, {1, 6}}});
-  const HitRates hits = HitsOf(trace, 16);
+  ASSERT_OK_AND_ASSIGN(const HitRates hits, HitsOf(trace, 16));
   EXPECT_DOUBLE_EQ(hits.whole, 13.0 / 16);
   EXPECT_DOUBLE_EQ(hits.warm, 1);
-  // A prompt alone, and nothing at all.
-  EXPECT_EQ(HitsOf(Trace({{0, {0, 1, 2}}}), 16).whole, 0);
-  EXPECT_EQ(HitsOf(Trace({}), 16).whole, 0);
+  // A prompt alone, also one of which a layer asks for few experts; nothing at all, in two ways.
+  for (const AccessTrace& none :
+       {Trace({{0, {0, 1, 2}}}), Trace({{0, {0, 1, 2}}, {1, {0}}}), Trace({}), Trace({{0, {}}})}) {
+    EXPECT_THAT(HitsOf(none, 16), Fails(Code::kInvalidArgument, "no token after it"));
+  }
 }
 
 TEST(Routing, HitsAreTheSimulators) {
@@ -81,9 +83,10 @@ TEST(Routing, HitsAreTheSimulators) {
   uint64_t previous = 0;
   for (const size_t slots : {8, 40, 150, 512}) {
     const uint64_t hits = SimulateHits(trace, {.num_positions = slots});
-    EXPECT_DOUBLE_EQ(HitsOf(trace, slots).whole, static_cast<double>(hits) / (60 * 32)) << slots;
+    ASSERT_OK_AND_ASSIGN(const HitRates rates, HitsOf(trace, slots));
+    EXPECT_DOUBLE_EQ(rates.whole, static_cast<double>(hits) / (60 * 32)) << slots;
     EXPECT_GE(hits, previous);
-    EXPECT_GE(HitsOf(trace, slots).warm, HitsOf(trace, slots).whole - 0.02);
+    EXPECT_GE(rates.warm, rates.whole - 0.02);
     previous = hits;
   }
 }
