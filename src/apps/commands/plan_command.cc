@@ -13,6 +13,7 @@
 #include "apps/interrupt.h"
 #include "apps/plan/measure_compute.h"
 #include "apps/plan/plan_report.h"
+#include "apps/plan/routing.h"
 #include "apps/synth/synth.h"
 #include "base/human.h"
 #include "base/thread_pool.h"
@@ -67,10 +68,11 @@ Status ChooseRouting(const PlanFlags& flags, PlanOptions& options, PlanContext& 
     return Status::Ok();
   }
   const std::optional<double> known = context.model.skew;
-  options.tokens = static_cast<size_t>(flags.tokens);
-  options.skew = flags.skew_flag.given() ? flags.skew : known.value_or(0);
-  context.routing = fmt::format("simulated on {} tokens of skew {} from an empty cache",
-                                flags.tokens, options.skew);
+  const double skew = flags.skew_flag.given() ? flags.skew : known.value_or(0);
+  options.trace = MakeRouting(context.model.config, context.model.layout, skew,
+                              static_cast<size_t>(flags.tokens));
+  context.routing =
+      fmt::format("simulated on {} tokens of skew {} from an empty cache", flags.tokens, skew);
   if (!flags.skew_flag.given() && !known) {
     context.notes.emplace_back(
         "nothing is known of which experts a text uses, so all are taken to be used evenly, which "

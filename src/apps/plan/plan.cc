@@ -12,8 +12,8 @@ namespace {
 // Cases of one model and one text.
 class Planner {
  public:
-  Planner(const PlannedModel& model, const PlanOptions& options, const AccessTrace& trace)
-      : model_(model), options_(options), trace_(trace) {}
+  Planner(const PlannedModel& model, const PlanOptions& options)
+      : model_(model), options_(options) {}
 
   Result<PlanCase> Case(std::string what, const MemoryInfo& memory, const MemoryWishes& wishes,
                         bool int8_attention) const {
@@ -21,7 +21,8 @@ class Planner {
     PICCHIO_ASSIGN_OR_RETURN(
         made.memory,
         PlanRun(model_.DemandFor(options_.num_threads, int8_attention), wishes, memory));
-    PICCHIO_ASSIGN_OR_RETURN(made.hits, HitsOf(trace_, static_cast<size_t>(made.memory.num_slots)));
+    PICCHIO_ASSIGN_OR_RETURN(made.hits,
+                             HitsOf(options_.trace, static_cast<size_t>(made.memory.num_slots)));
     Forecasts(made, options_.bytes_per_second,
               int8_attention && options_.int8_compute ? *options_.int8_compute : options_.compute);
     return made;
@@ -55,7 +56,6 @@ class Planner {
 
   const PlannedModel& model_;
   const PlanOptions& options_;
-  const AccessTrace& trace_;
 };
 
 Status CheckTrace(const AccessTrace& trace, const ModelConfig& config) {
@@ -74,24 +74,17 @@ Status CheckTrace(const AccessTrace& trace, const ModelConfig& config) {
   return Status::Ok();
 }
 
-// The recorded text's, or that of one made up.
-Result<AccessTrace> TraceOf(const PlannedModel& model, const PlanOptions& options) {
-  if (!options.trace) return MakeRouting(model.config, model.layout, options.skew, options.tokens);
-  PICCHIO_RETURN_IF_ERROR(CheckTrace(*options.trace, model.config));
-  return *options.trace;
-}
-
 }  // namespace
 
 MemoryInfo MemoryOf(uint64_t bytes) { return {.physical_bytes = bytes, .available_bytes = bytes}; }
 
 Result<size_t> ReadsAtOnce(const PlannedModel& model, const PlanOptions& options) {
-  PICCHIO_ASSIGN_OR_RETURN(const AccessTrace trace, TraceOf(model, options));
+  PICCHIO_RETURN_IF_ERROR(CheckTrace(options.trace, model.config));
   PICCHIO_ASSIGN_OR_RETURN(
       const MemoryPlan memory,
       PlanRun(model.DemandFor(options.num_threads, false), options.wishes, options.memory));
   PICCHIO_ASSIGN_OR_RETURN(const HitRates hits,
-                           HitsOf(trace, static_cast<size_t>(memory.num_slots)));
+                           HitsOf(options.trace, static_cast<size_t>(memory.num_slots)));
   const double miss_rate = 1 - hits.whole;
   const double chosen = model.config.experts_per_token;
   // Of the layers that miss any, the mean.
@@ -100,8 +93,8 @@ Result<size_t> ReadsAtOnce(const PlannedModel& model, const PlanOptions& options
 }
 
 Result<PlanReport> MakePlan(const PlannedModel& model, const PlanOptions& options) {
-  PICCHIO_ASSIGN_OR_RETURN(const AccessTrace trace, TraceOf(model, options));
-  const Planner planner(model, options, trace);
+  PICCHIO_RETURN_IF_ERROR(CheckTrace(options.trace, model.config));
+  const Planner planner(model, options);
   PlanReport report;
   PICCHIO_ASSIGN_OR_RETURN(report.now,
                            planner.Case("as it is", options.memory, options.wishes, false));

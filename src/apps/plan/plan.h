@@ -20,10 +20,7 @@ struct PlanOptions {
   MemoryInfo memory{};  // What there is, or is to be.
   MemoryWishes wishes{};
   int num_threads = 1;
-  // Which experts the text asks for: a recorded trace, or a made-up one of that skew.
-  std::optional<AccessTrace> trace{};
-  double skew = 0;
-  size_t tokens = 256;  // Of the made-up text.
+  AccessTrace trace{};  // Which experts the text asks for: a recorded one's, or MakeRouting's.
   // Measured, or told.
   double bytes_per_second = 0;
   ComputeTimes compute{};

@@ -11,7 +11,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-PlannedModel Model() { return FindPlannedModel("qwen3-30b-a3b").value(); }
+PlannedModel Qwen3() { return FindPlannedModel("qwen3-30b-a3b").value(); }
 
 // 40 ms of computing a token.
 PlanOptions Options(double bytes_per_second) {
@@ -19,8 +19,7 @@ PlanOptions Options(double bytes_per_second) {
   options.memory = MemoryOf(6_GiB);
   options.wishes.longest_prompt = 512;
   options.num_threads = 4;
-  options.skew = 0.5;
-  options.tokens = 24;
+  options.trace = MakeRouting(Qwen3().config, Qwen3().layout, 0.5, 24);
   options.bytes_per_second = bytes_per_second;
   options.compute = {.attention = 0.02, .experts = 0.015, .head = 0.005};
   options.int8_compute = ComputeTimes{.attention = 0.012, .experts = 0.015, .head = 0.005};
@@ -37,7 +36,7 @@ PlanContext Context(const PlannedModel& model, const PlanOptions& options) {
 }
 
 TEST(Plan, PutsTogetherMemoryHitsAndTimes) {
-  const PlannedModel model = Model();
+  const PlannedModel model = Qwen3();
   const PlanOptions options = Options(1e9);
   ASSERT_OK_AND_ASSIGN(const PlanReport report, MakePlan(model, options));
   ASSERT_OK_AND_ASSIGN(const MemoryPlan memory,
@@ -80,7 +79,7 @@ TEST(Plan, PutsTogetherMemoryHitsAndTimes) {
 }
 
 TEST(Plan, SaysWhatLimitsAndWhatHelps) {
-  const PlannedModel model = Model();
+  const PlannedModel model = Qwen3();
   // Slow storage: computing is next to nothing.
   PlanOptions options = Options(5e7);
   ASSERT_OK_AND_ASSIGN(PlanReport report, MakePlan(model, options));
@@ -112,7 +111,7 @@ TEST(Plan, SaysWhatLimitsAndWhatHelps) {
 TEST(Plan, ACacheThatWasAskedForIsDoubled) {
   PlanOptions options = Options(1e9);
   options.wishes.cache_bytes = 1_GiB;
-  ASSERT_OK_AND_ASSIGN(const PlanReport report, MakePlan(Model(), options));
+  ASSERT_OK_AND_ASSIGN(const PlanReport report, MakePlan(Qwen3(), options));
   EXPECT_EQ(report.now.memory.num_slots, 1_GiB / (41 * 64_KiB));
   bool doubled = false;
   for (const PlanCase& change : report.changes) {
@@ -126,28 +125,28 @@ TEST(Plan, ReadsComeAsManyAtOnceAsALayerMisses) {
   // records nearly all 8 of a layer are.
   PlanOptions options = Options(1e9);
   options.memory = MemoryOf(64_GiB);
-  options.tokens = 200;
-  ASSERT_OK_AND_ASSIGN(const size_t few, ReadsAtOnce(Model(), options));
+  options.trace = MakeRouting(Qwen3().config, Qwen3().layout, 0.5, 200);
+  ASSERT_OK_AND_ASSIGN(const size_t few, ReadsAtOnce(Qwen3(), options));
   EXPECT_LE(few, 2u);
   options.wishes.cache_bytes = 2 * 41 * 64_KiB;
-  ASSERT_OK_AND_ASSIGN(const size_t all, ReadsAtOnce(Model(), options));
+  ASSERT_OK_AND_ASSIGN(const size_t all, ReadsAtOnce(Qwen3(), options));
   EXPECT_EQ(all, 8u);
 }
 
 TEST(Plan, WhatCannotBePlannedIsSaid) {
   PlanOptions options = Options(1e9);
   options.memory = MemoryOf(1_GiB);
-  EXPECT_THAT(MakePlan(Model(), options), Fails(Code::kResourceExhausted, "dense weights"));
+  EXPECT_THAT(MakePlan(Qwen3(), options), Fails(Code::kResourceExhausted, "dense weights"));
   options = Options(1e9);
-  options.trace.emplace();
-  options.trace->header = {.num_layers = 4, .num_experts = 32, .experts_per_token = 4};
-  EXPECT_THAT(MakePlan(Model(), options),
+  options.trace = {};
+  options.trace.header = {.num_layers = 4, .num_experts = 32, .experts_per_token = 4};
+  EXPECT_THAT(MakePlan(Qwen3(), options),
               Fails(Code::kInvalidArgument,
                     "a model with 4 layers and 0 experts, 32 per layer and 4 at a time, but "
                     "this one has 48 and 6144, 128 and 8"));
-  options.trace->header = {
+  options.trace.header = {
       .num_layers = 48, .num_experts = 128, .experts_per_token = 8, .num_records = 6144};
-  EXPECT_THAT(MakePlan(Model(), options), Fails(Code::kInvalidArgument, "no token after it"));
+  EXPECT_THAT(MakePlan(Qwen3(), options), Fails(Code::kInvalidArgument, "no token after it"));
 }
 
 TEST(MeasureCompute, RunsEveryShapeCutDown) {
