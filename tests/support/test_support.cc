@@ -2,7 +2,7 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <iterator>
+#include <sstream>
 
 #include "support/sanitized.h"
 
@@ -10,10 +10,6 @@
 // Tests ask for memory that cannot be had, to see it refused; a sanitizer would end the program.
 extern "C" const char* __asan_default_options() { return "allocator_may_return_null=1"; }
 extern "C" const char* __tsan_default_options() { return "allocator_may_return_null=1"; }
-
-// For the programs that tests start: looking for leaks takes half of their time, and what they lose
-// they lose at their end. The test programs themselves have read theirs.
-[[maybe_unused]] const int options_of_programs = setenv("ASAN_OPTIONS", "detect_leaks=0", 0);
 #endif
 
 namespace picchio {
@@ -35,13 +31,24 @@ TemporaryFolder::~TemporaryFolder() {
 std::string ReadAll(const Path& path) {
   std::ifstream in(path, std::ios::binary);
   EXPECT_TRUE(in) << "cannot open " << path;
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::ostringstream bytes;
+  bytes << in.rdbuf();
+  return std::move(bytes).str();
 }
 
 void WriteAll(const Path& path, std::string_view bytes) {
   std::ofstream out(path, std::ios::binary);
   out.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   EXPECT_TRUE(out.flush()) << "cannot write " << path;
+}
+
+std::map<std::string, std::string> FolderContents(const Path& folder) {
+  std::map<std::string, std::string> contents;
+  if (!SomethingExists(folder)) return contents;
+  const auto names = ListFiles(folder);
+  EXPECT_OK(names);
+  for (const std::string& name : *names) contents[name] = ReadAll(folder / name);
+  return contents;
 }
 
 }  // namespace picchio

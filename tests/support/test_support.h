@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -39,6 +40,8 @@ inline const std::atomic<bool> kGoOn{false};
 
 std::string ReadAll(const Path& path);
 void WriteAll(const Path& path, std::string_view bytes);
+// Every file of a folder by name; none where there is no such folder.
+std::map<std::string, std::string> FolderContents(const Path& folder);
 
 inline const Status& StatusOf(const Status& status) { return status; }
 template <typename T>

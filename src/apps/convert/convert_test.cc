@@ -6,6 +6,7 @@
 #include <map>
 
 #include "apps/convert/checkpoint_test_support.h"
+#include "apps/convert/conversion_test_support.h"
 #include "apps/convert/journal.h"
 #include "apps/verify/verify.h"
 #include "base/file_calls_test_support.h"
@@ -17,37 +18,6 @@
 
 namespace picchio {
 namespace {
-
-ConversionOptions Reference() {
-  ConversionOptions options;
-  options.experts = PayloadKind::kInt4;
-  options.int8_head = false;
-  options.quantizer = Int4Scheme::kAbsmax;
-  options.keep_safetensors = true;
-  return options;
-}
-
-// Everything as it is by default, and the experts as safetensors too.
-ConversionOptions Kept() {
-  ConversionOptions options;
-  options.keep_safetensors = true;
-  return options;
-}
-
-Result<ConversionReport> ConvertTo(const Path& checkpoint, const Path& model,
-                                   const ConversionOptions& options, int threads = 2) {
-  return Convert(checkpoint, model, options, threads, kGoOn);
-}
-
-// Everything that a model folder holds, by file name.
-std::map<std::string, std::string> Contents(const Path& folder) {
-  std::map<std::string, std::string> contents;
-  if (!std::filesystem::exists(folder)) return contents;
-  const auto names = ListFiles(folder);
-  EXPECT_OK(names);
-  for (const std::string& name : *names) contents[name] = ReadAll(folder / name);
-  return contents;
-}
 
 std::string TensorBytes(const TensorDirectory& model, std::string_view name) {
   const auto tensor = model.Get(name);
@@ -124,7 +94,7 @@ TEST_P(Fixture, ConvertsTheSameOnAnyNumberOfThreadsAndVerifies) {
     ASSERT_OK_AND_ASSIGN(const ConversionReport report,
                          ConvertTo(checkpoint(), one.path(), options, 1));
     ASSERT_OK(ConvertTo(checkpoint(), many.path(), options, 5));
-    EXPECT_EQ(Contents(one.path()), Contents(many.path()));
+    EXPECT_EQ(FolderContents(one.path()), FolderContents(many.path()));
     ASSERT_OK_AND_ASSIGN(const VerifyReport verified, VerifyModel(one.path(), 2, kGoOn));
     EXPECT_EQ(verified.model_id, report.model_id);
     for (const auto& [tensor_class, error] : report.errors) {
@@ -199,7 +169,7 @@ TEST_P(Fixture, GoesOnWhereItStopped) {
     }
     ASSERT_EQ(report.error().code(), Code::kCancelled) << report.error().message();
   }
-  EXPECT_EQ(Contents(out.path()), Contents(whole.path()));
+  EXPECT_EQ(FolderContents(out.path()), FolderContents(whole.path()));
 }
 
 void ExpectNoChangeBelieved(const char* fixture, const ConversionOptions& options) {
@@ -219,7 +189,7 @@ void ExpectNoChangeBelieved(const char* fixture, const ConversionOptions& option
         "\n";
   }
   WriteAll(out / "conversion.journal", journal);
-  for (const auto& [name, bytes] : Contents(whole.path())) {
+  for (const auto& [name, bytes] : FolderContents(whole.path())) {
     if (!name.ends_with(".safetensors") && !name.ends_with(".picchioflat")) continue;
     std::string spoilt = bytes;
     spoilt[spoilt.size() / 2] ^= 1;
@@ -228,7 +198,7 @@ void ExpectNoChangeBelieved(const char* fixture, const ConversionOptions& option
   ASSERT_OK_AND_ASSIGN(const ConversionReport report, ConvertTo(checkpoint, out.path(), options));
   EXPECT_GT(report.resumed_bytes, 0u);
   EXPECT_LT(report.resumed_bytes, report.source_bytes);
-  EXPECT_EQ(Contents(out.path()), Contents(whole.path()));
+  EXPECT_EQ(FolderContents(out.path()), FolderContents(whole.path()));
 }
 
 TEST(Convert, BelievesNoJournalledTensorThatHasChanged) {
@@ -272,7 +242,7 @@ TEST(Convert, WhatIsNoTensorIsWrittenAgain) {
   WriteAll(out / "dense.safetensors.picchio-tmp", ReadAll(whole / "dense.safetensors"));
   ASSERT_OK_AND_ASSIGN(const ConversionReport report, ConvertTo(checkpoint, out.path(), {}));
   EXPECT_EQ(report.resumed_bytes, report.source_bytes);
-  EXPECT_TRUE(Contents(out.path()) == Contents(whole.path()));
+  EXPECT_TRUE(FolderContents(out.path()) == FolderContents(whole.path()));
 }
 
 TEST(Convert, AnotherSourceOrOtherOptionsStartAfresh) {
@@ -345,348 +315,6 @@ TEST(Convert, KeepsF32ExactlyAndWidensF16) {
   EXPECT_EQ(wide.size(), q.bytes.size() * 2);
 }
 
-// --- What is refused ---
-
-struct BadCheckpoint {
-  const char* name;
-  const char* fixture;
-  void (*spoil)(EditableCheckpoint&);
-  ConversionOptions options;
-  const char* message;
-};
-
-class ConvertRefuses : public testing::TestWithParam<BadCheckpoint> {};
-
-void SetBytes(std::string& bytes, size_t at, std::string_view with) {
-  bytes.replace(at, with.size(), with);
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    All, ConvertRefuses,
-    testing::Values(
-        BadCheckpoint{"missing",
-                      "qwen3_moe_tiny",
-                      [](auto& c) { c.Remove("model.layers.1.mlp.experts.3.up_proj.weight"); },
-                      {},
-                      "model.layers.1.mlp.experts.3.up_proj.weight is missing"},
-        BadCheckpoint{"misnamed",
-                      "qwen3_moe_tiny",
-                      [](auto& c) {
-                        auto copy = c["model.norm.weight"];
-                        copy.info.name = "model.nrom.weight";
-                        c.tensors.push_back(copy);
-                      },
-                      {},
-                      "\"model.nrom.weight\" is not part of a Qwen3MoeForCausalLM"},
-        BadCheckpoint{"shape",
-                      "qwen3_moe_tiny",
-                      [](auto& c) {
-                        auto& shape = c["model.layers.0.self_attn.k_proj.weight"].info.shape;
-                        std::swap(shape[0], shape[1]);
-                      },
-                      {},
-                      "k_proj.weight has the shape [128,64], but config.json asks for [64,128]"},
-        BadCheckpoint{"dtype",
-                      "qwen3_moe_tiny",
-                      [](auto& c) {
-                        auto& tensor = c["model.norm.weight"];
-                        tensor.info.dtype = Dtype::kU8;
-                        tensor.bytes.resize(tensor.info.shape[0]);
-                      },
-                      {},
-                      "model.norm.weight has the type U8, expected BF16"},
-        BadCheckpoint{"nan_in_expert",
-                      "qwen3_moe_tiny",
-                      [](auto& c) {
-                        SetBytes(c["model.layers.2.mlp.experts.5.down_proj.weight"].bytes, 258,
-                                 "\xc0\x7f");
-                      },
-                      {},
-                      "experts.5.down_proj.weight\": row 2 column 1"},
-        BadCheckpoint{"infinity_in_norm",
-                      "qwen3_moe_tiny",
-                      [](auto& c) { SetBytes(c["model.norm.weight"].bytes, 6, "\x80\x7f"); },
-                      {},
-                      "model.norm.weight\": row 3 column 0 is NaN or infinite"},
-        BadCheckpoint{"nan_in_head",
-                      "qwen3_moe_tiny",
-                      [](auto& c) { SetBytes(c["lm_head.weight"].bytes, 256, "\xff\xff"); },
-                      {},
-                      "lm_head.weight\": row 1 column 0"},
-        BadCheckpoint{"e8m0_nan",
-                      "gpt_oss_tiny",
-                      [](auto& c) {
-                        SetBytes(c["model.layers.1.mlp.experts.down_proj_scales"].bytes, 5, "\xff");
-                      },
-                      {},
-                      "down_proj_scales\": row 1 block 1: its MXFP4 scale is 255"},
-        BadCheckpoint{"e8m0_nan_as_safetensors",
-                      "gpt_oss_tiny",
-                      [](auto& c) {
-                        SetBytes(c["model.layers.1.mlp.experts.down_proj_scales"].bytes, 5, "\xff");
-                      },
-                      {.experts = {}, .keep_safetensors = true},
-                      "down_proj_scales\": row 1 block 1: its MXFP4 scale is 255"},
-        BadCheckpoint{"e8m0_nan_requantised",
-                      "gpt_oss_tiny",
-                      [](auto& c) {
-                        SetBytes(c["model.layers.1.mlp.experts.down_proj_scales"].bytes, 5, "\xff");
-                      },
-                      {.experts = PayloadKind::kInt4},
-                      "down_proj_scales\": row 1 block 1: its MXFP4 scale is 255"},
-        BadCheckpoint{"e8m0_nan_decoded",
-                      "gpt_oss_tiny",
-                      [](auto& c) {
-                        SetBytes(c["model.layers.1.mlp.experts.down_proj_scales"].bytes, 5, "\xff");
-                      },
-                      {.experts = PayloadKind::kBf16},
-                      "down_proj_scales\": row 1 block 1: its MXFP4 scale is 255"},
-        BadCheckpoint{"mxfp4_from_bf16",
-                      "qwen3_moe_tiny",
-                      [](auto&) {},
-                      {.experts = PayloadKind::kMxfp4},
-                      "this one has none"},
-        BadCheckpoint{"bf16_from_f32",
-                      "qwen3_moe_tiny",
-                      [](auto& c) {
-                        auto& tensor = c["model.layers.0.mlp.experts.0.up_proj.weight"];
-                        tensor.info.dtype = Dtype::kF32;
-                        tensor.bytes.resize(tensor.bytes.size() * 2);
-                      },
-                      {.experts = PayloadKind::kBf16},
-                      "keeps BF16 exactly"},
-        BadCheckpoint{"fp8_config",
-                      "qwen3_moe_tiny",
-                      [](auto& c) {
-                        c.SetConfig("quantization_config", {{"quant_method", "fp8"}});
-                      },
-                      {},
-                      "the checkpoint is quantised"},
-        BadCheckpoint{"deepseek",
-                      "qwen3_moe_tiny",
-                      [](auto& c) { c.SetConfig("architectures", {"DeepseekV3ForCausalLM"}); },
-                      {},
-                      "DeepseekV3ForCausalLM"}),
-    [](const auto& test) { return std::string(test.param.name); });
-
-TEST_P(ConvertRefuses, InOneSentenceAndLeavesNothingThatLooksWhole) {
-  EditableCheckpoint checkpoint = EditableCheckpoint::Load(FixtureCheckpoint(GetParam().fixture));
-  GetParam().spoil(checkpoint);
-  TemporaryFolder folder;
-  checkpoint.Write(folder / "in");
-  const auto report = ConvertTo(folder / "in", folder / "out", GetParam().options);
-  ASSERT_FALSE(report.has_value());
-  EXPECT_THAT(report.error().message(), testing::HasSubstr(GetParam().message));
-  EXPECT_FALSE(FileExists(folder / "out" / kManifestName));
-  for (const auto& [name, bytes] : Contents(folder / "out")) {
-    EXPECT_TRUE(name.ends_with(".picchio-tmp") || name == "conversion.journal") << name;
-  }
-}
-
-TEST(Convert, RefusesItsOwnInputAndFinishedModels) {
-  TemporaryFolder folder;
-  EditableCheckpoint::Load(FixtureCheckpoint("qwen3_moe_long")).Write(folder / "in");
-  EXPECT_THAT(ConvertTo(folder / "in", folder / "in", {}),
-              Fails(Code::kInvalidArgument, "checkpoint's own"));
-  std::filesystem::create_directory_symlink(folder / "in", folder / "link");
-  EXPECT_THAT(ConvertTo(folder / "in", folder / "link", {}),
-              Fails(Code::kInvalidArgument, "checkpoint's own"));
-  ASSERT_OK(ConvertTo(folder / "in", folder / "out", {}));
-  const auto before = Contents(folder / "out");
-  EXPECT_THAT(ConvertTo(folder / "in", folder / "out", {}),
-              Fails(Code::kInvalidArgument, "already holds a converted model"));
-  EXPECT_EQ(Contents(folder / "out"), before);
-  EXPECT_THAT(ConvertTo(folder / "none", folder / "new", {}), Fails(Code::kNotFound, "none"));
-}
-
-TEST(Convert, WritesOverNothingThatIsSomebodyElses) {
-  TemporaryFolder folder;
-  for (const char* name : {"config.json", "dense.safetensors", "experts.picchioflat"}) {
-    const Path out = folder / (std::string("with-") + name);
-    std::filesystem::create_directories(out);
-    WriteAll(out / name, "precious");
-    EXPECT_THAT(ConvertTo(FixtureCheckpoint("qwen3_moe_long"), out, {}),
-                Fails(Code::kInvalidArgument, "already exists"));
-    EXPECT_EQ(Contents(out), (std::map<std::string, std::string>{{name, "precious"}}));
-  }
-  // What it would not write it leaves alone.
-  std::filesystem::create_directories(folder / "notes");
-  WriteAll(folder / "notes" / "notes.txt", "mine");
-  EXPECT_OK(ConvertTo(FixtureCheckpoint("qwen3_moe_long"), folder / "notes", {}));
-  EXPECT_EQ(ReadAll(folder / "notes" / "notes.txt"), "mine");
-}
-
-// An unfinished conversion of a model with more layers leaves nothing in one with fewer.
-TEST(Convert, AnotherPlanLeavesNoContainersOfTheFirst) {
-  TemporaryFolder out;
-  std::atomic<bool> stop{true};
-  ASSERT_THAT(Convert(FixtureCheckpoint("qwen3_moe_tiny"), out.path(), Kept(), 1, stop),
-              Fails(Code::kCancelled, ""));
-  ASSERT_OK(ConvertTo(FixtureCheckpoint("qwen3_moe_long"), out.path(), Kept()));
-  for (const auto& [name, bytes] : Contents(out.path())) {
-    EXPECT_FALSE(name.ends_with(".picchio-tmp")) << name;
-  }
-  EXPECT_FALSE(FileExists(out / "experts-00003.safetensors"));
-}
-
-// Names that are like its own, and are not.
-TEST(Convert, AResumedOneLeavesOtherPeoplesFiles) {
-  TemporaryFolder out;
-  std::atomic<bool> stop{true};
-  ASSERT_THAT(Convert(FixtureCheckpoint("qwen3_moe_long"), out.path(), Kept(), 1, stop),
-              Fails(Code::kCancelled, ""));
-  const char* const kTheirs[] = {"experts-notes.txt",
-                                 "experts-00001.safetensors.bak",
-                                 "experts-1.safetensors",
-                                 "experts-000001.safetensors",
-                                 "experts-+0001.safetensors",
-                                 "experts-.safetensors",
-                                 "experts-0000a.safetensors",
-                                 "experts-notes.txt.picchio-tmp",
-                                 "experts-99999999999.safetensors"};
-  for (const char* name : kTheirs) WriteAll(out / name, "mine");
-  WriteAll(out / "experts-00099.safetensors", "of a conversion of more layers");
-  WriteAll(out / "experts-100000.safetensors.picchio-tmp", "the same");
-  ASSERT_OK(ConvertTo(FixtureCheckpoint("qwen3_moe_long"), out.path(), Kept()));
-  for (const char* name : kTheirs) EXPECT_EQ(ReadAll(out / name), "mine") << name;
-  EXPECT_FALSE(FileExists(out / "experts-00099.safetensors"));
-  EXPECT_FALSE(FileExists(out / "experts-100000.safetensors.picchio-tmp"));
-}
-
-// --- A disk that fails ---
-
-// The order in which a crash at any moment leaves either an unfinished conversion or a model: each
-// file is synced before it has its name, and the folder before the manifest is written.
-TEST(Convert, SyncsBeforeItRenamesAndListsLast) {
-  TemporaryFolder folder;
-  const TestDisk disk;
-  ASSERT_OK(ConvertTo(FixtureCheckpoint("qwen3_moe_long"), folder / "a/b/out/", Kept()));
-  const std::vector<std::string> calls = disk.calls();
-  ASSERT_GT(calls.size(), 3u);
-  EXPECT_EQ(calls[0], "sync " + folder.path().filename().string() + "/");
-  EXPECT_EQ(calls[1], "sync a/");
-  EXPECT_EQ(calls[2], "sync b/");
-  const auto last = [&](const std::string& call) {
-    return std::find(calls.rbegin(), calls.rend(), call).base() - calls.begin();  // 0: never.
-  };
-  const auto first = [&](const std::string& call) {
-    return std::ranges::find(calls, call) - calls.begin() + 1;
-  };
-  ASSERT_OK_AND_ASSIGN(const auto names, ListFiles(folder / "a/b/out"));
-  ASSERT_GE(names.size(), 5u);
-  const auto manifest_begins = first("write manifest.json.picchio-tmp");
-  for (const std::string& name : names) {
-    const std::string temporary = name + ".picchio-tmp";
-    const auto renamed = last("rename " + temporary + " " + name);
-    EXPECT_GT(last("write " + temporary), 0) << name;
-    EXPECT_LT(last("write " + temporary), first("sync " + temporary)) << name;
-    EXPECT_LT(first("sync " + temporary), renamed) << name;
-    EXPECT_GT(last("sync out/"), renamed) << name;
-    if (name == kManifestName) continue;
-    const auto synced = std::find(calls.begin() + renamed, calls.end(), "sync out/");
-    EXPECT_LT(synced - calls.begin() + 1, manifest_begins) << name;
-  }
-}
-
-// Whatever fails, it is one sentence and nothing that looks whole; then the same command goes on.
-TEST(Convert, AFailingDiskIsASentenceAndTheNextRunGoesOn) {
-  const Path checkpoint = FixtureCheckpoint("qwen3_moe_long");
-  TemporaryFolder whole;
-  int writes = 0;
-  int syncs = 0;
-  int renames = 0;
-  {
-    const TestDisk disk;
-    ASSERT_OK(ConvertTo(checkpoint, whole.path(), Kept(), 1));
-    writes = disk.writes();
-    syncs = disk.syncs();
-    renames = disk.renames();
-  }
-  ASSERT_GT(syncs, 5);
-  ASSERT_GT(renames, 3);
-  const auto expected = Contents(whole.path());
-  const auto attempt = [&](DiskFault fault, const char* message) {
-    TemporaryFolder out;
-    {
-      const TestDisk disk(fault);
-      EXPECT_THAT(ConvertTo(checkpoint, out.path(), Kept(), 1), Fails(Code::kIoError, message));
-    }
-    // But for the very last sync, behind the manifest's rename.
-    if (FileExists(out / kManifestName)) {
-      EXPECT_EQ(fault.kind, DiskFault::Kind::kSyncError);
-      EXPECT_EQ(fault.at, syncs);
-      EXPECT_OK(VerifyModel(out.path(), 1, kGoOn));
-      return;
-    }
-    EXPECT_OK(ConvertTo(checkpoint, out.path(), Kept(), 1));
-    EXPECT_TRUE(Contents(out.path()) == expected);
-  };
-  using enum DiskFault::Kind;
-  for (int at = 1; at <= writes; at += std::max(1, writes / 9)) {
-    attempt({kWriteError, at, at % 2 == 0 ? EIO : ENOSPC},
-            at % 2 == 0 ? "Input/output error" : "No space left");
-    attempt({kWriteNothing, at}, "cannot write");
-  }
-  for (int at = 1; at <= syncs; ++at) attempt({kSyncError, at, EIO}, "cannot sync");
-  for (int at = 1; at <= renames; ++at) attempt({kRenameError, at, EIO}, "cannot rename");
-}
-
-TEST(Convert, GoesOnAfterInterruptsAndShortWrites) {
-  TemporaryFolder whole;
-  ASSERT_OK(ConvertTo(FixtureCheckpoint("qwen3_moe_long"), whole.path(), Kept()));
-  using enum DiskFault::Kind;
-  for (const DiskFault& fault :
-       {DiskFault{kWriteError, 1, EINTR}, DiskFault{kWriteError, 20, EINTR},
-        DiskFault{kWriteShort, 9}, DiskFault{kSyncError, 1, EINTR},
-        DiskFault{kSyncError, 4, EINTR}}) {
-    TemporaryFolder out;
-    const TestDisk disk(fault);
-    ASSERT_OK(ConvertTo(FixtureCheckpoint("qwen3_moe_long"), out.path(), Kept()));
-    EXPECT_TRUE(Contents(out.path()) == Contents(whole.path()));
-  }
-}
-
-// Of the files still to be written, and 64 MiB for everything else.
-TEST(Convert, AsksForTheRoomThatItNeeds) {
-  TemporaryFolder whole;
-  ASSERT_OK(ConvertTo(FixtureCheckpoint("qwen3_moe_long"), whole.path(), {}));
-  uint64_t needed = uint64_t{64} << 20;
-  for (const char* name : {"dense.safetensors", "experts.picchioflat"}) {
-    needed += ReadAll(whole / name).size();
-  }
-  TemporaryFolder out;
-  TestDisk disk;
-  disk.free_bytes = needed - 1;
-  EXPECT_THAT(ConvertTo(FixtureCheckpoint("qwen3_moe_long"), out.path(), {}),
-              Fails(Code::kResourceExhausted, "free, and the converted model needs"));
-  EXPECT_FALSE(FileExists(out / kManifestName));
-  disk.free_bytes = needed;
-  EXPECT_OK(ConvertTo(FixtureCheckpoint("qwen3_moe_long"), out.path(), {}));
-  EXPECT_TRUE(Contents(out.path()) == Contents(whole.path()));
-}
-
-// Each file of a checkpoint, with what a broken download leaves in its place.
-TEST(Convert, SaysWhatAFileIsInstead) {
-  const EditableCheckpoint checkpoint =
-      EditableCheckpoint::Load(FixtureCheckpoint("qwen3_moe_long"));
-  for (const char* name :
-       {"config.json", "model.safetensors", "generation_config.json", "tokenizer.json",
-        "chat_template.jinja", "model.safetensors.index.json"}) {
-    TemporaryFolder folder;
-    checkpoint.Write(folder / "in");
-    WriteAll(folder / "in" / name,
-             "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n");
-    EXPECT_THAT(ConvertTo(folder / "in", folder / "out", {}),
-                Fails(Code::kUnsupported, "git lfs pull"))
-        << name;
-    std::filesystem::remove(folder / "in" / name);
-    std::filesystem::create_directory(folder / "in" / name);
-    EXPECT_THAT(ConvertTo(folder / "in", folder / "out", {}),
-                Fails(Code::kInvalidArgument, "is a folder, not a regular file"))
-        << name;
-  }
-}
-
 TEST(Convert, TwoAtOnceAreRefused) {
   TemporaryFolder folder;
   std::filesystem::create_directories(folder / "out");
@@ -724,14 +352,6 @@ TEST(Convert, CopiesCompanionsAsTheyAre) {
   }
   EXPECT_FALSE(FileExists(folder / "out" / "README.md"));
   EXPECT_THAT(report.notes, testing::ElementsAre(testing::HasSubstr("no tokenizer.json")));
-}
-
-TEST(Convert, RefusesATokenizerLargerThanTheVocabulary) {
-  TemporaryFolder folder;
-  EditableCheckpoint::Load(FixtureCheckpoint("qwen3_moe_tiny")).Write(folder / "in");
-  std::filesystem::copy_file(TestData("tokenizers/demo/tokenizer.json"),
-                             folder / "in" / "tokenizer.json");
-  EXPECT_THAT(ConvertTo(folder / "in", folder / "out", {}), Fails(Code::kCorrupt, "512"));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 
 #include "apps/child_process_test_support.h"
 #include "apps/convert/checkpoint_test_support.h"
+#include "apps/convert/conversion_test_support.h"
 #include "base/json.h"
 #include "support/test_support.h"
 
@@ -53,14 +54,6 @@ void WriteDeepCheckpoint(const Path& folder) {
   checkpoint.Write(folder);
 }
 
-std::map<std::string, std::string> ContentsOf(const Path& folder) {
-  std::map<std::string, std::string> contents;
-  const auto names = ListFiles(folder);
-  EXPECT_OK(names);
-  for (const std::string& name : *names) contents[name] = ReadAll(folder / name);
-  return contents;
-}
-
 class ConvertedByAProcess : public testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -70,7 +63,7 @@ class ConvertedByAProcess : public testing::Test {
     Child child(Checkpoint(), *shared_ / "whole");
     ASSERT_EQ(child.Wait(), 0) << child.err();
     duration_ = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - start);
-    whole_ = new std::map(ContentsOf(*shared_ / "whole"));
+    whole_ = new std::map(FolderContents(*shared_ / "whole"));
   }
   static void TearDownTestSuite() {
     delete whole_;
@@ -84,7 +77,7 @@ class ConvertedByAProcess : public testing::Test {
     Child child(Checkpoint(), out_);
     EXPECT_EQ(child.Wait(), 0) << child.err();
     // Not EXPECT_EQ: nobody wants to read the bytes.
-    EXPECT_TRUE(ContentsOf(out_) == *whole_);
+    EXPECT_TRUE(FolderContents(out_) == *whole_);
     const std::string text = child.out();
     auto report = ParseJson(text, "convert");
     EXPECT_OK(report);
@@ -137,7 +130,7 @@ TEST_F(ConvertedByAProcess, SurvivesBeingKilledTenTimes) {
     }
     // It was faster, if only just: whole, and the next one starts anew.
     std::filesystem::remove(journal);
-    ASSERT_TRUE(ContentsOf(out_) == *whole_) << child.err();
+    ASSERT_TRUE(FolderContents(out_) == *whole_) << child.err();
     std::filesystem::remove_all(out_);
   }
   ASSERT_EQ(kills, 10) << "in " << attempts << " attempts";
@@ -195,7 +188,7 @@ TEST_F(ConvertedByAProcess, TheSecondOneWaitsAndRemovesNothing) {
     EXPECT_THAT(second.err(), testing::Not(testing::HasSubstr("remove")));
     first.Signal(SIGCONT);
     EXPECT_EQ(first.Wait(), 0) << first.err();
-    EXPECT_TRUE(ContentsOf(out_) == *whole_);
+    EXPECT_TRUE(FolderContents(out_) == *whole_);
     return;
   }
   FAIL() << "the first one was always done";
@@ -238,7 +231,7 @@ TEST_F(ConvertedByAProcess, AReadOnlyFolderIsASentence) {
   const std::string err = child.err();
   EXPECT_THAT(err, testing::HasSubstr("Permission denied"));
   EXPECT_EQ(std::count(err.begin(), err.end(), '\n'), 1) << err;
-  EXPECT_TRUE(ContentsOf(out_).empty());
+  EXPECT_TRUE(FolderContents(out_).empty());
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ TEST_F(PackedByAProcess, KilledAtAnyMomentItLeavesAStoreThatIsTaken) {
   EXPECT_TRUE(KillAtRandomMoments(Arguments(), KillsWanted(12), 20250303, put_back, [&] {
     const std::string found = ReadAll(store_);
     ASSERT_TRUE(found == old_ || found == packed) << "neither the old store nor the new one";
-    ASSERT_OK(VerifyModel(model_, 2, kNoStop));
+    ASSERT_OK(VerifyModel(model_, 2, kGoOn));
   }));
   ChildProcess last(Arguments());
   ASSERT_EQ(last.Wait(), 0) << last.err();
@@ -83,7 +83,7 @@ TEST_F(PackedByAProcess, TwoAtOnceAreOneAndARefusal) {
   if (codes[0] != 0 || codes[1] != 0) {
     EXPECT_THAT(said, testing::HasSubstr("another picchio is writing"));
   }
-  EXPECT_OK(VerifyModel(model_, 2, kNoStop));
+  EXPECT_OK(VerifyModel(model_, 2, kGoOn));
 }
 
 TEST_F(PackedByAProcess, InterruptedItLeavesNothing) {

@@ -7,7 +7,7 @@ namespace {
 
 Result<PackReport> PackInto(const Path& model, const Path& store,
                             RecordVersion version = RecordVersion::kV3) {
-  return Pack(model, {.output = store, .version = version}, 2, kNoStop);
+  return Pack(model, {.output = store, .version = version}, 2, kGoOn);
 }
 
 void FlipByte(const Path& file, uint64_t at) {

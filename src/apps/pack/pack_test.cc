@@ -13,7 +13,7 @@ namespace picchio {
 namespace {
 
 Result<PackReport> PackWith(const Path& model, const PackOptions& options, int threads = 2) {
-  return Pack(model, options, threads, kNoStop);
+  return Pack(model, options, threads, kGoOn);
 }
 
 struct Packed {
@@ -61,7 +61,7 @@ TEST_P(PackKinds, WritesTheStoreThatTheFormatDescribes) {
     EXPECT_EQ(report.num_records, report.num_all_records);
     EXPECT_EQ(report.version, version);
     if (block_size > 4096) continue;
-    ASSERT_OK_AND_ASSIGN(const VerifyReport verified, VerifyModel(model, 2, kNoStop));
+    ASSERT_OK_AND_ASSIGN(const VerifyReport verified, VerifyModel(model, 2, kGoOn));
     EXPECT_EQ(verified.num_stores, 1u);
   }
   ASSERT_OK_AND_ASSIGN(const ModelConfig config, ModelConfig::Load(model));
@@ -101,9 +101,9 @@ TEST(Pack, RefusesWhatItCannotDo) {
   EXPECT_THAT(PackWith(folder / "none", {}), Fails(Code::kNotFound, "not a folder"));
   EXPECT_THAT(PackWith(FixtureCheckpoint("gpt_oss_tiny"), {}),
               Fails(Code::kNotFound, "picchio convert"));
-  EXPECT_OK(VerifyModel(model, 2, kNoStop));
+  EXPECT_OK(VerifyModel(model, 2, kGoOn));
 
-  ASSERT_OK(Convert(FixtureCheckpoint("gpt_oss_tiny"), folder / "alone", {}, 2, kNoStop));
+  ASSERT_OK(Convert(FixtureCheckpoint("gpt_oss_tiny"), folder / "alone", {}, 2, kGoOn));
   EXPECT_THAT(PackWith(folder / "alone", {}), Fails(Code::kUnsupported, "--keep-safetensors"));
 }
 
@@ -178,7 +178,7 @@ TEST(Pack, AStoreElsewhereIsTakenAndTheOneInTheFolderStays) {
   EXPECT_TRUE(Accepted(model, model / "experts.picchioflat"));
   ASSERT_OK_AND_ASSIGN(const Manifest manifest, LoadManifest(model));
   EXPECT_EQ(manifest.stores.size(), 2u);
-  ASSERT_OK(VerifyModel(model, 2, kNoStop));
+  ASSERT_OK(VerifyModel(model, 2, kGoOn));
   // Version 3 names its model itself.
   ASSERT_OK(PackWith(model, {.output = folder / "v3", .version = RecordVersion::kV3}));
   EXPECT_TRUE(Accepted(model, folder / "v3"));
@@ -195,7 +195,7 @@ TEST(Pack, FollowsALink) {
   ASSERT_OK(PackWith(model, {}));
   EXPECT_TRUE(std::filesystem::is_symlink(model / "experts.picchioflat"));
   EXPECT_TRUE(FileExists(folder / "fast" / "store"));
-  EXPECT_OK(VerifyModel(model, 2, kNoStop));
+  EXPECT_OK(VerifyModel(model, 2, kGoOn));
 }
 
 // --- A disk that fails ---
@@ -210,7 +210,7 @@ class FaultyPack : public testing::Test {
 
   // Blocks of 1 MiB, as large as they can be: the most that there is to write.
   Result<PackReport> Run(bool read_back = false) {
-    return Pack(model_, {.block_size = 1 << 20, .read_back = read_back}, 2, kNoStop);
+    return Pack(model_, {.block_size = 1 << 20, .read_back = read_back}, 2, kGoOn);
   }
 
   TemporaryFolder folder_;
@@ -284,7 +284,7 @@ TEST_F(FaultyPack, FailsInOneSentenceAndLeavesNothing) {
       EXPECT_TRUE(FolderContents(model_) == before_) << fault.at;
     }
     // Whichever store is there, it is whole, and the manifest has it.
-    EXPECT_OK(VerifyModel(model_, 2, kNoStop)) << fault.at;
+    EXPECT_OK(VerifyModel(model_, 2, kGoOn)) << fault.at;
   };
   for (int at = 1; at <= writes; ++at) {
     const bool before_rename = at < writes;  // The last one is the manifest's, with its own name.

@@ -17,7 +17,7 @@ class ListedStores : public testing::Test {
     MakeModel("qwen3_moe_long", std::nullopt, model_);
     old_bytes_ = ReadAll(store_);
     manifest_ = ReadAll(model_ / kManifestName);
-    const auto made = Pack(model_, {.output = folder_ / "new", .block_size = 16384}, 2, kNoStop);
+    const auto made = Pack(model_, {.output = folder_ / "new", .block_size = 16384}, 2, kGoOn);
     ASSERT_OK(made);
     made_ = *made;
     ASSERT_EQ(made_.version, RecordVersion::kV2);
@@ -44,7 +44,7 @@ class ListedStores : public testing::Test {
   // What the folder holds is a store that the model takes, and whole.
   void ExpectTaken() const {
     EXPECT_TRUE(Accepted(model_, store_));
-    EXPECT_OK(VerifyModel(model_, 2, kNoStop));
+    EXPECT_OK(VerifyModel(model_, 2, kGoOn));
   }
 
   TemporaryFolder folder_;
@@ -91,7 +91,7 @@ TEST_F(ListedStores, WhatAKilledPackLeftGoesWhenTheSameStoreIsPackedAgain) {
   ASSERT_OK(Announce(listing_));  // Again: listed already.
   EXPECT_EQ(ReadAll(model_ / kManifestName), announced);
   EXPECT_EQ(Names().size(), 2u);
-  ASSERT_OK(Pack(model_, {.block_size = 16384}, 2, kNoStop));
+  ASSERT_OK(Pack(model_, {.block_size = 16384}, 2, kGoOn));
   EXPECT_THAT(Names(), testing::ElementsAre("experts.picchioflat"));
   EXPECT_TRUE(ReadAll(store_) == new_bytes_);
   ExpectTaken();
@@ -106,8 +106,7 @@ TEST_F(ListedStores, ConfirmingSettlesWhatOthersAnnounced) {
   ASSERT_OK(listing_.Announce(4096, gone));
   EXPECT_EQ(Names().size(), 3u);
   WriteAll(store_, new_bytes_);  // Killed before it was confirmed.
-  ASSERT_OK(
-      Pack(model_, {.output = model_ / "third.picchioflat", .block_size = 32768}, 2, kNoStop));
+  ASSERT_OK(Pack(model_, {.output = model_ / "third.picchioflat", .block_size = 32768}, 2, kGoOn));
   EXPECT_THAT(Names(), testing::ElementsAre("experts.picchioflat", "third.picchioflat"));
   ExpectTaken();
   EXPECT_TRUE(Accepted(model_, model_ / "third.picchioflat"));

@@ -16,22 +16,11 @@
 
 namespace picchio {
 
-inline const std::atomic<bool> kNoStop{false};
-
-// Every file in a folder, by name.
-inline std::map<std::string, std::string> FolderContents(const Path& folder) {
-  std::map<std::string, std::string> contents;
-  const auto names = ListFiles(folder);
-  EXPECT_OK(names);
-  for (const std::string& name : *names) contents[name] = ReadAll(folder / name);
-  return contents;
-}
-
 // The fixture converted, with both forms of its experts.
 inline void MakeModel(std::string_view fixture, std::optional<PayloadKind> kind,
                       const Path& folder) {
   ConversionOptions options{.experts = kind, .keep_safetensors = true};
-  ASSERT_OK(Convert(FixtureCheckpoint(fixture), folder, options, 2, kNoStop));
+  ASSERT_OK(Convert(FixtureCheckpoint(fixture), folder, options, 2, kGoOn));
 }
 
 // The same without a store, as if none had been made.

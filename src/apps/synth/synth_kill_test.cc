@@ -34,7 +34,7 @@ TEST_F(MadeByAProcess, KilledAtAnyMomentItLeavesAWholeModelOrNone) {
   const auto remove = [&](int) { std::filesystem::remove_all(model_); };
   EXPECT_TRUE(KillAtRandomMoments(Arguments(), KillsWanted(10), 7, remove, [&] {
     if (!SomethingExists(model_)) return;
-    ASSERT_OK(VerifyModel(model_, 2, kNoStop));
+    ASSERT_OK(VerifyModel(model_, 2, kGoOn));
     ASSERT_EQ(ReadAll(model_ / "manifest.json"), manifest);
   }));
   std::filesystem::remove_all(model_);
@@ -77,7 +77,7 @@ TEST_F(MadeByAProcess, TwoAtOnceAreOneAndARefusal) {
   const std::string said = first.err() + second.err();
   EXPECT_EQ(std::min(codes[0], codes[1]), 0) << said;
   EXPECT_EQ(std::max(codes[0], codes[1]), 1) << said;
-  EXPECT_OK(VerifyModel(model_, 2, kNoStop));
+  EXPECT_OK(VerifyModel(model_, 2, kGoOn));
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ double TotalVariation(const std::vector<double>& a, const std::vector<double>& b
 class SynthModel : public testing::Test {
  protected:
   void Make(const SynthOptions& options) {
-    ASSERT_OK(Synthesize(model_, options, 2, kNoStop));
+    ASSERT_OK(Synthesize(model_, options, 2, kGoOn));
     ASSERT_OK_AND_ASSIGN(engine_, Engine::Open(model_, {.num_threads = 2}));
     std::vector<int32_t> tokens;
     for (int32_t id = 0; id < engine_->tokenizer()->vocab_size(); ++id) {
@@ -120,9 +120,8 @@ class SynthModel : public testing::Test {
 };
 
 TEST_F(SynthModel, IsWholeAndSaysWhereItIsFrom) {
-  ASSERT_OK_AND_ASSIGN(const SynthReport made,
-                       Synthesize(model_, Tiny("tiny-qwen3", 1), 2, kNoStop));
-  ASSERT_OK_AND_ASSIGN(const VerifyReport report, VerifyModel(model_, 2, kNoStop));
+  ASSERT_OK_AND_ASSIGN(const SynthReport made, Synthesize(model_, Tiny("tiny-qwen3", 1), 2, kGoOn));
+  ASSERT_OK_AND_ASSIGN(const VerifyReport report, VerifyModel(model_, 2, kGoOn));
   EXPECT_EQ(report.model_id, made.model_id);
   EXPECT_EQ(report.unlisted, std::vector<std::string>());
   EXPECT_EQ(ReadAll(model_ / "tokenizer.json"), EmbeddedTokenizer());
@@ -166,14 +165,14 @@ TEST_F(SynthModel, PopularityFollowsTheLaw) {
 
 TEST_F(SynthModel, GptOssIsLikewise) {
   Make(Tiny("tiny-gpt-oss", 0.7));
-  ASSERT_OK(VerifyModel(model_, 2, kNoStop));
+  ASSERT_OK(VerifyModel(model_, 2, kGoOn));
   EXPECT_TRUE(std::ranges::equal(Generate(100), weights_->walk().order().subspan(1, 100)));
   ExpectShares(Route(1024), 0.08);
 }
 
 TEST_F(SynthModel, BytesFollowFromTheOptionsAlone) {
   const auto contents = [&](std::string_view name, const SynthOptions& options, int threads) {
-    EXPECT_OK(Synthesize(folder_ / name, options, threads, kNoStop));
+    EXPECT_OK(Synthesize(folder_ / name, options, threads, kGoOn));
     return FolderContents(folder_ / name);
   };
   SynthOptions options = Tiny("tiny-qwen3", 1);
@@ -187,10 +186,10 @@ TEST_F(SynthModel, BytesFollowFromTheOptionsAlone) {
 
 TEST_F(SynthModel, Int8DenseIsSmallerAndRuns) {
   SynthOptions options = Tiny("tiny-qwen3", 1);
-  ASSERT_OK_AND_ASSIGN(const SynthReport bf16, Synthesize(folder_ / "bf16", options, 2, kNoStop));
+  ASSERT_OK_AND_ASSIGN(const SynthReport bf16, Synthesize(folder_ / "bf16", options, 2, kGoOn));
   options.int8_dense = true;
   Make(options);
-  ASSERT_OK(VerifyModel(model_, 2, kNoStop));
+  ASSERT_OK(VerifyModel(model_, 2, kGoOn));
   EXPECT_LT(std::filesystem::file_size(model_ / "dense.safetensors"), bf16.dense_bytes);
   EXPECT_TRUE(std::ranges::equal(Generate(50), weights_->walk().order().subspan(1, 50)));
 }
@@ -198,19 +197,19 @@ TEST_F(SynthModel, Int8DenseIsSmallerAndRuns) {
 TEST_F(SynthModel, WhatIsThereIsNotWrittenOver) {
   std::filesystem::create_directory(model_);
   WriteAll(model_ / "mine", "x");
-  EXPECT_THAT(Synthesize(model_, Tiny("tiny-qwen3", 0), 1, kNoStop),
+  EXPECT_THAT(Synthesize(model_, Tiny("tiny-qwen3", 0), 1, kGoOn),
               Fails(Code::kInvalidArgument, "is there already"));
   EXPECT_EQ(ReadAll(model_ / "mine"), "x");
   std::filesystem::remove(model_ / "mine");
-  EXPECT_OK(Synthesize(model_, Tiny("tiny-qwen3", 0), 1, kNoStop));
-  EXPECT_THAT(Synthesize(model_, Tiny("tiny-qwen3", 0), 1, kNoStop),
+  EXPECT_OK(Synthesize(model_, Tiny("tiny-qwen3", 0), 1, kGoOn));
+  EXPECT_THAT(Synthesize(model_, Tiny("tiny-qwen3", 0), 1, kGoOn),
               Fails(Code::kInvalidArgument, "is there already"));
 }
 
 TEST_F(SynthModel, BadOptionsAreNamed) {
-  EXPECT_THAT(Synthesize(model_, Tiny("tiny-qwen3", -1), 1, kNoStop),
+  EXPECT_THAT(Synthesize(model_, Tiny("tiny-qwen3", -1), 1, kGoOn),
               Fails(Code::kInvalidArgument, "skew is -1"));
-  EXPECT_THAT(Synthesize(model_, Tiny("huge", 0), 1, kNoStop),
+  EXPECT_THAT(Synthesize(model_, Tiny("huge", 0), 1, kGoOn),
               Fails(Code::kInvalidArgument, "\"huge\" is no shape"));
   EXPECT_FALSE(SomethingExists(folder_ / "model.picchio-tmp"));
 }

@@ -53,7 +53,7 @@ TEST_P(CheckedStores, NamesTheFirstFaultAndCountsTheOthers) {
 }
 
 TEST_P(CheckedStores, DiffNamesTheFirstDifference) {
-  ASSERT_OK_AND_ASSIGN(const DiffReport same, DiffStore(store_, model_, 2, kNoStop));
+  ASSERT_OK_AND_ASSIGN(const DiffReport same, DiffStore(store_, model_, 2, kGoOn));
   EXPECT_EQ(same.num_records, records_.size());
   EXPECT_EQ(same.num_all_records, records_.size());
   EXPECT_FALSE(same.by_hash);
@@ -62,7 +62,7 @@ TEST_P(CheckedStores, DiffNamesTheFirstDifference) {
   spoilt[entries_[7].offset] ^= 1;
   spoilt[entries_[5].offset + 2] ^= 1;
   WriteAll(store_, spoilt);
-  const Result<DiffReport> differs = DiffStore(store_, model_, 2, kNoStop);
+  const Result<DiffReport> differs = DiffStore(store_, model_, 2, kGoOn);
   EXPECT_THAT(differs,
               Fails(Code::kCorrupt,
                     fmt::format("layer {} expert {}: byte {} of the store is {:#04x}",
@@ -77,19 +77,19 @@ TEST_P(CheckedStores, DiffNamesTheFirstDifference) {
   // Another model of the same kind.
   WriteAll(store_, whole_);
   MakeModel("gpt_oss_tiny", PayloadKind::kInt4, folder_ / "other");
-  EXPECT_THAT(DiffStore(store_, folder_ / "other", 2, kNoStop),
+  EXPECT_THAT(DiffStore(store_, folder_ / "other", 2, kGoOn),
               Fails(Code::kCorrupt, "another model"));
 }
 
 // Where the store is all that there is, the manifest's hashes of the tensors are what it must have.
 TEST_P(CheckedStores, DiffByTheManifest) {
   const Path alone = folder_ / "alone";
-  ASSERT_OK(Convert(FixtureCheckpoint("gpt_oss_long"), alone, {.experts = PayloadKind::kInt4}, 2,
-                    kNoStop));
-  ASSERT_OK_AND_ASSIGN(const DiffReport same, DiffStore(store_, alone, 2, kNoStop));
+  ASSERT_OK(
+      Convert(FixtureCheckpoint("gpt_oss_long"), alone, {.experts = PayloadKind::kInt4}, 2, kGoOn));
+  ASSERT_OK_AND_ASSIGN(const DiffReport same, DiffStore(store_, alone, 2, kGoOn));
   EXPECT_TRUE(same.by_hash);
   WriteAll(store_, Flipped(entries_[5].offset + 2));
-  EXPECT_THAT(DiffStore(store_, alone, 2, kNoStop),
+  EXPECT_THAT(DiffStore(store_, alone, 2, kGoOn),
               Fails(Code::kCorrupt, fmt::format("tensor \"model.layers.{}.mlp.experts."
                                                 "gate_up_proj.{}\" has the SHA-256",
                                                 records_[5].layer, records_[5].expert)));
@@ -99,8 +99,8 @@ TEST_P(CheckedStores, DiffByTheManifest) {
 // parts and the padding behind them.
 TEST_P(CheckedStores, DiffByTheManifestComparesWhatIsNoTensor) {
   const Path alone = folder_ / "alone";
-  ASSERT_OK(Convert(FixtureCheckpoint("gpt_oss_long"), alone, {.experts = PayloadKind::kInt4}, 2,
-                    kNoStop));
+  ASSERT_OK(
+      Convert(FixtureCheckpoint("gpt_oss_long"), alone, {.experts = PayloadKind::kInt4}, 2, kGoOn));
   ASSERT_OK_AND_ASSIGN(const File file, File::OpenForRead(store_));
   ASSERT_OK_AND_ASSIGN(const FlatIndex index, FlatIndex::Read(file));
   const ExpertRecordLayout& layout = index.layout();
@@ -121,14 +121,14 @@ TEST_P(CheckedStores, DiffByTheManifestComparesWhatIsNoTensor) {
   }
   for (const uint64_t at : places) {
     WriteAll(store_, Flipped(entry.offset + at));
-    EXPECT_THAT(DiffStore(store_, alone, 2, kNoStop),
+    EXPECT_THAT(DiffStore(store_, alone, 2, kGoOn),
                 Fails(Code::kCorrupt,
                       fmt::format("layer {} expert {}: byte {} of the store", records_[5].layer,
                                   records_[5].expert, entry.offset + at)));
   }
   if (GetParam() == RecordVersion::kV3) {
     WriteAll(store_, Flipped(entry.offset + layout.down_bias.offset));
-    EXPECT_THAT(DiffStore(store_, alone, 2, kNoStop), Fails(Code::kCorrupt, "down_proj_bias"));
+    EXPECT_THAT(DiffStore(store_, alone, 2, kGoOn), Fails(Code::kCorrupt, "down_proj_bias"));
   }
 }
 
@@ -140,8 +140,8 @@ TEST(VerifyModelWithStore, FindsAFlippedBitInTheStore) {
     const Path model = folder / "model";
     ConversionOptions options;
     options.keep_safetensors = keep;
-    ASSERT_OK(Convert(FixtureCheckpoint("qwen3_moe_long"), model, options, 2, kNoStop));
-    ASSERT_OK_AND_ASSIGN(const VerifyReport report, VerifyModel(model, 2, kNoStop));
+    ASSERT_OK(Convert(FixtureCheckpoint("qwen3_moe_long"), model, options, 2, kGoOn));
+    ASSERT_OK_AND_ASSIGN(const VerifyReport report, VerifyModel(model, 2, kGoOn));
     EXPECT_EQ(report.num_stores, 1u);
     const Path store = model / "experts.picchioflat";
     const std::string whole = ReadAll(store);
@@ -151,14 +151,14 @@ TEST(VerifyModelWithStore, FindsAFlippedBitInTheStore) {
       const size_t at = random() % spoilt.size();
       spoilt[at] ^= 8;
       WriteAll(store, spoilt);
-      EXPECT_FALSE(VerifyModel(model, 2, kNoStop).has_value()) << at;
+      EXPECT_FALSE(VerifyModel(model, 2, kGoOn).has_value()) << at;
     }
     std::filesystem::remove(store);
     if (keep) {
-      ASSERT_OK_AND_ASSIGN(const VerifyReport without, VerifyModel(model, 2, kNoStop));
+      ASSERT_OK_AND_ASSIGN(const VerifyReport without, VerifyModel(model, 2, kGoOn));
       EXPECT_THAT(without.absent_stores, testing::ElementsAre("experts.picchioflat"));
     } else {
-      EXPECT_THAT(VerifyModel(model, 2, kNoStop), Fails(Code::kNotFound, "experts.picchioflat"));
+      EXPECT_THAT(VerifyModel(model, 2, kGoOn), Fails(Code::kNotFound, "experts.picchioflat"));
     }
   }
 }
@@ -170,8 +170,8 @@ TEST(VerifyModelWithStore, FindsEveryFlippedByteOfTheFirstBlock) {
     TemporaryFolder folder;
     const Path model = folder / "model";
     MakeModel("qwen3_moe_long", std::nullopt, model);
-    ASSERT_OK(Pack(model, {.version = version}, 2, kNoStop));
-    ASSERT_OK(VerifyModel(model, 2, kNoStop));
+    ASSERT_OK(Pack(model, {.version = version}, 2, kGoOn));
+    ASSERT_OK(VerifyModel(model, 2, kGoOn));
     ASSERT_OK_AND_ASSIGN(const Manifest manifest, LoadManifest(model));
     ASSERT_OK_AND_ASSIGN(const FlatModel flat_model, ReadFlatModel(model, manifest));
     const Path store = model / "experts.picchioflat";
@@ -193,8 +193,8 @@ TEST(VerifyModelWithStore, FindsEveryFlippedByteOfTheFirstBlock) {
     for (size_t at = 0; at < 96; ++at) {
       WriteAll(store,
                spoilt.substr(0, at) + static_cast<char>(whole[at] ^ 1) + spoilt.substr(at + 1));
-      EXPECT_FALSE(VerifyModel(model, 2, kNoStop).has_value()) << at;
-      const auto checked = CheckStore(store, 2, kNoStop);
+      EXPECT_FALSE(VerifyModel(model, 2, kGoOn).has_value()) << at;
+      const auto checked = CheckStore(store, 2, kGoOn);
       if (!checked.has_value() || !FirstFault(*checked, "store").ok()) continue;
       const auto of_model = IsStoreOfModel(checked->index, model, "store");
       EXPECT_FALSE(of_model.has_value() && *of_model) << at;
@@ -210,8 +210,8 @@ TEST(VerifyModelWithStore, NamesTheFieldThatTheConfigContradicts) {
   std::string spoilt = ReadAll(model / "experts.picchioflat");
   spoilt[28] ^= 1;  // topk
   WriteAll(model / "experts.picchioflat", spoilt);
-  EXPECT_THAT(VerifyModel(model, 2, kNoStop), Fails(Code::kCorrupt, "topk is"));
-  ASSERT_OK_AND_ASSIGN(const auto checked, CheckStore(model / "experts.picchioflat", 2, kNoStop));
+  EXPECT_THAT(VerifyModel(model, 2, kGoOn), Fails(Code::kCorrupt, "topk is"));
+  ASSERT_OK_AND_ASSIGN(const auto checked, CheckStore(model / "experts.picchioflat", 2, kGoOn));
   EXPECT_OK(FirstFault(checked, "store"));
   EXPECT_THAT(IsStoreOfModel(checked.index, model, "store"), Fails(Code::kCorrupt, "topk is"));
   MakeModel("gpt_oss_long", std::nullopt, folder / "other");
@@ -225,9 +225,9 @@ TEST(VerifyModelWithStore, AnotherStoreIsAFault) {
   TemporaryFolder folder;
   const Path model = folder / "model";
   MakeModel("qwen3_moe_long", std::nullopt, model);
-  ASSERT_OK(Pack(model, {.output = folder / "v3", .version = RecordVersion::kV3}, 2, kNoStop));
+  ASSERT_OK(Pack(model, {.output = folder / "v3", .version = RecordVersion::kV3}, 2, kGoOn));
   WriteAll(model / "experts.picchioflat", ReadAll(folder / "v3"));
-  EXPECT_THAT(VerifyModel(model, 2, kNoStop), Fails(Code::kCorrupt, "the manifest lists"));
+  EXPECT_THAT(VerifyModel(model, 2, kGoOn), Fails(Code::kCorrupt, "the manifest lists"));
 }
 
 }  // namespace

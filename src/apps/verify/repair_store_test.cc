@@ -31,11 +31,11 @@ TEST_P(RepairedStores, RepairWritesTheDamagedRecordsAndNoOthers) {
     }
   }
   WriteAll(store_, spoilt);
-  ASSERT_OK_AND_ASSIGN(const RepairReport report, RepairStore(store_, model_, 2, kNoStop));
+  ASSERT_OK_AND_ASSIGN(const RepairReport report, RepairStore(store_, model_, 2, kGoOn));
   EXPECT_EQ(report.num_repaired, damaged);
   EXPECT_EQ(report.num_records, entries_.size());
   EXPECT_TRUE(ReadAll(store_) == whole_);
-  ASSERT_OK_AND_ASSIGN(const RepairReport again, RepairStore(store_, model_, 2, kNoStop));
+  ASSERT_OK_AND_ASSIGN(const RepairReport again, RepairStore(store_, model_, 2, kGoOn));
   EXPECT_EQ(again.num_repaired, 0u);
 }
 
@@ -55,22 +55,22 @@ TEST_P(RepairedStores, RepairTakesNothingElseFromTheContainer) {
   spoilt[entries_[4].offset] ^= 1;
   spoilt[entries_[6].offset] ^= 1;
   WriteAll(store_, spoilt);
-  EXPECT_THAT(RepairStore(store_, model_, 2, kNoStop),
+  EXPECT_THAT(RepairStore(store_, model_, 2, kGoOn),
               Fails(Code::kCorrupt, "other bytes than the store was packed from"));
   spoilt[entries_[6].offset] ^= 1;  // That one could be repaired, and was.
   EXPECT_TRUE(ReadAll(store_) == spoilt);
 
   // And says so where there is nothing to repair from, or nothing to go by.
   WriteAll(store_, Flipped(70));
-  EXPECT_THAT(RepairStore(store_, model_, 2, kNoStop),
+  EXPECT_THAT(RepairStore(store_, model_, 2, kGoOn),
               Fails(Code::kCorrupt, "only records can be repaired: run picchio pack "));
   WriteAll(store_, Flipped(entries_[0].offset));
   ASSERT_OK(Convert(FixtureCheckpoint("gpt_oss_long"), folder_ / "alone",
-                    {.experts = PayloadKind::kInt4}, 2, kNoStop));
-  EXPECT_THAT(RepairStore(store_, folder_ / "alone", 2, kNoStop),
+                    {.experts = PayloadKind::kInt4}, 2, kGoOn));
+  EXPECT_THAT(RepairStore(store_, folder_ / "alone", 2, kGoOn),
               Fails(Code::kUnsupported, "no experts as safetensors"));
   ASSERT_OK_AND_ASSIGN(const FolderLock lock, FolderLock::Take(folder_.path()));
-  EXPECT_THAT(RepairStore(store_, model_, 2, kNoStop), Fails(Code::kUnavailable, "another"));
+  EXPECT_THAT(RepairStore(store_, model_, 2, kGoOn), Fails(Code::kUnavailable, "another"));
 }
 
 // A write that ended half-way, as by a kill: the record is still damaged, and the next run mends
@@ -80,7 +80,7 @@ TEST_P(RepairedStores, AHalfWrittenRecordIsMendedByTheNextRun) {
   const FlatEntry& entry = entries_[3];
   spoilt.replace(entry.offset + entry.bytes / 2, entry.bytes / 4, entry.bytes / 4, '\x5a');
   WriteAll(store_, spoilt);
-  ASSERT_OK_AND_ASSIGN(const RepairReport report, RepairStore(store_, model_, 2, kNoStop));
+  ASSERT_OK_AND_ASSIGN(const RepairReport report, RepairStore(store_, model_, 2, kGoOn));
   EXPECT_EQ(report.num_repaired, 1u);
   EXPECT_TRUE(ReadAll(store_) == whole_);
   const std::atomic<bool> stop{true};
@@ -99,19 +99,19 @@ TEST_P(RepairedStores, RepairWritesToTheStoreThatItChecked) {
     ASSERT_OK_AND_ASSIGN(const File other, File::OpenForRead(store_));
     ASSERT_OK_AND_ASSIGN(const bool locked, other.TryLock());
     ASSERT_TRUE(locked);
-    EXPECT_THAT(RepairStore(folder_ / "beside" / "link", model_, 2, kNoStop),
+    EXPECT_THAT(RepairStore(folder_ / "beside" / "link", model_, 2, kGoOn),
                 Fails(Code::kUnavailable, "another picchio"));
     // And while one is mended, no pack takes its place.
-    EXPECT_THAT(Pack(model_, {.output = store_, .version = GetParam()}, 2, kNoStop),
+    EXPECT_THAT(Pack(model_, {.output = store_, .version = GetParam()}, 2, kGoOn),
                 Fails(Code::kUnavailable, "another picchio is mending"));
     EXPECT_TRUE(ReadAll(store_) == Flipped(entries_[3].offset));
   }
   ASSERT_OK_AND_ASSIGN(const RepairReport report,
-                       RepairStore(folder_ / "beside" / "link", model_, 2, kNoStop));
+                       RepairStore(folder_ / "beside" / "link", model_, 2, kGoOn));
   EXPECT_EQ(report.num_repaired, 1u);
   EXPECT_TRUE(ReadAll(store_) == whole_);
   // Nothing is made where nothing is.
-  EXPECT_THAT(RepairStore(folder_ / "none", model_, 2, kNoStop), Fails(Code::kNotFound, "none"));
+  EXPECT_THAT(RepairStore(folder_ / "none", model_, 2, kGoOn), Fails(Code::kNotFound, "none"));
   EXPECT_FALSE(SomethingExists(folder_ / "none"));
 }
 
@@ -121,7 +121,7 @@ TEST_P(RepairedStores, AStoreThatIsReplacedMeanwhileIsLeftAlone) {
   WriteAll(folder_ / "new", whole_);
   ASSERT_OK_AND_ASSIGN(File file, File::OpenForUpdate(store_));
   std::filesystem::rename(folder_ / "new", store_);
-  EXPECT_THAT(RepairStore(file, store_, model_, 2, kNoStop),
+  EXPECT_THAT(RepairStore(file, store_, model_, 2, kGoOn),
               Fails(Code::kUnavailable, "was replaced while it was checked"));
   EXPECT_TRUE(ReadAll(store_) == whole_);
 }
@@ -145,10 +145,10 @@ TEST(RepairStore, MendsRecordsBesideADamagedDenseImage) {
   spoilt[record] ^= 1;
   spoilt[dense + 17] ^= 1;
   WriteAll(store, spoilt);
-  EXPECT_THAT(RepairStore(store, model, 2, kNoStop), Fails(Code::kCorrupt, "the dense image"));
+  EXPECT_THAT(RepairStore(store, model, 2, kGoOn), Fails(Code::kCorrupt, "the dense image"));
   spoilt[record] ^= 1;
   EXPECT_TRUE(ReadAll(store) == spoilt);
-  EXPECT_THAT(RepairStore(store, model, 2, kNoStop),
+  EXPECT_THAT(RepairStore(store, model, 2, kGoOn),
               Fails(Code::kCorrupt, "only records can be repaired"));
 }
 
@@ -160,8 +160,8 @@ TEST_P(RepairedStores, TheRemedyIsOneThatThereIs) {
   EXPECT_EQ(StoreRemedy(store_, model_, false),
             fmt::format("run picchio pack {} -o {}", model_.string(), store_.string()));
   const Path alone = folder_ / "alone";
-  ASSERT_OK(Convert(FixtureCheckpoint("gpt_oss_long"), alone, {.experts = PayloadKind::kInt4}, 2,
-                    kNoStop));
+  ASSERT_OK(
+      Convert(FixtureCheckpoint("gpt_oss_long"), alone, {.experts = PayloadKind::kInt4}, 2, kGoOn));
   for (const bool only_records : {false, true}) {
     EXPECT_THAT(StoreRemedy(alone / "experts.picchioflat", alone, only_records),
                 testing::EndsWith("copy it again, or convert the checkpoint again"));

@@ -17,7 +17,7 @@ class StoreTools : public testing::TestWithParam<RecordVersion> {
  protected:
   void SetUp() override {
     MakeModel("gpt_oss_long", PayloadKind::kInt4, model_);
-    ASSERT_OK(Pack(model_, {.output = store_, .version = GetParam()}, 2, kNoStop));
+    ASSERT_OK(Pack(model_, {.output = store_, .version = GetParam()}, 2, kGoOn));
     whole_ = ReadAll(store_);
     ASSERT_OK_AND_ASSIGN(const File file, File::OpenForRead(store_));
     const auto index = FlatIndex::Read(file);
@@ -32,7 +32,7 @@ class StoreTools : public testing::TestWithParam<RecordVersion> {
   }
 
   Status Verify(const Path& store) const {
-    const auto checked = CheckStore(store, 2, kNoStop);
+    const auto checked = CheckStore(store, 2, kGoOn);
     return checked.has_value() ? FirstFault(*checked, PathText(store)) : checked.error();
   }
 
