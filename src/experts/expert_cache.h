@@ -175,6 +175,7 @@ class ExpertCache {
   size_t reads_in_flight() const { return in_flight_; }
 
   CacheStats stats() const;
+  std::chrono::nanoseconds wait() const { return stats_.wait; }  // As in stats().
 
  private:
   enum class State : uint8_t { kEmpty, kLoading, kResident };

@@ -1,6 +1,7 @@
 #include "model/dense_weights.h"
 
 #include <algorithm>
+#include <cstring>
 #include <mutex>
 #include <string>
 #include <unordered_map>
@@ -23,7 +24,9 @@ constexpr uint64_t kPieceBytes = 8_MiB;
 size_t FirstBad(Dtype dtype, std::span<const std::byte> data) {
   if (dtype != Dtype::kI8) return FirstNotFinite(dtype, data);
   // -128 has no place in the symmetric code, and the products rely on that.
-  return static_cast<size_t>(std::ranges::find(data, std::byte{0x80}) - data.begin());
+  const void* const found = std::memchr(data.data(), 0x80, data.size());
+  return found ? static_cast<size_t>(static_cast<const std::byte*>(found) - data.data())
+               : data.size();
 }
 
 class Loader {

@@ -136,9 +136,9 @@ Status MoeBlock::Run(StepContext& step, uint32_t layer, const LayerWeights& weig
       LookAhead(step, layer, *next, cache, x);
       look_ahead = false;
     }
-    const auto waited = cache.stats().wait;
+    const auto waited = cache.wait();
     const auto ready = fetch.Next();
-    storage_wait_ += cache.stats().wait - waited;
+    storage_wait_ += cache.wait() - waited;
     if (!ready.has_value()) return ready.error();
     if (ready->empty()) break;
     for (const ExpertCache::Ready& expert : *ready) AddPieces(step, weights, expert);

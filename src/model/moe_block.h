@@ -106,7 +106,7 @@ class MoeBlock {
   float* ahead_logits_;  // [rows, num_experts]
 
   std::vector<int32_t> experts_;      // Chosen by any row, ascending.
-  std::vector<int32_t> foreseen_;     // Likewise, of the layer after.
+  std::vector<int32_t> foreseen_;     // Of the layer after, row by row.
   std::vector<uint32_t> ahead_ids_;   // [experts_per_token]
   std::vector<float> ahead_weights_;  // [experts_per_token]
   uint32_t foreseen_layer_ = UINT32_MAX;

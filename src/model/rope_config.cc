@@ -4,6 +4,7 @@
 
 #include "base/printable.h"
 #include "kernels/rope.h"
+#include "model/field_reader.h"
 
 namespace picchio {
 namespace {

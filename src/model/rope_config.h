@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "model/field_reader.h"
-
 namespace picchio {
+
+class FieldReader;
 
 // Rotary embedding with component i paired with i + head_dim / 2. With `yarn`, YaRN (Peng et al.,
 // 2023, arXiv:2309.00071) at every position:

@@ -26,7 +26,8 @@ namespace {
 
 constexpr uint64_t kLargeBytes = 64_MiB;
 constexpr size_t kDepth = 16;
-constexpr uint64_t kLeastMemory = 32_MiB;  // Less does not come in whole huge pages.
+constexpr uint64_t kUsualReadBytes = 2654208;  // A record of Qwen3-30B-A3B.
+constexpr uint64_t kLeastMemory = 32_MiB;      // Less does not come in whole huge pages.
 
 // A file without a name: gone with its descriptor.
 Result<Descriptor> OpenNameless(const Path& folder) {
@@ -78,7 +79,7 @@ struct Reads {
 
 // A store's, where the file is one.
 Reads ReadsOf(const Path& file, const ReadRateOptions& options) {
-  Reads reads{.read_bytes = options.read_bytes.value_or(2654208)};
+  Reads reads{.read_bytes = options.read_bytes.value_or(kUsualReadBytes)};
   const auto index = InspectStore(file);
   if (!index.has_value()) return reads;
   if (!options.read_bytes) reads.read_bytes = index->padded_record_bytes();
