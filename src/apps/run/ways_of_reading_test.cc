@@ -185,7 +185,11 @@ TEST_F(WaysOfReading, OverlapAndPrefetchWithFaultsChangeNoBit) {
         }
         EXPECT_TRUE(scored.SameBits(*reference_));
         EXPECT_GT(tiers[0].failed, 0U);
-        EXPECT_EQ(tiers[1].served, tiers[0].failed);
+        // A wrong guess that failed may be given up before the container has served it.
+        EXPECT_LE(tiers[1].served, tiers[0].failed);
+        if (prefetch == Prefetch::kOff) {
+          EXPECT_EQ(tiers[1].served, tiers[0].failed);
+        }
       }
     }
   }
