@@ -40,7 +40,7 @@ fmt:
 	@git ls-files '*.cc' '*.h' ':!third_party/*' | xargs clang-format -i
 
 # clang-tidy over what changed since BASE (a commit, or "all"; four hours older than HEAD unless said otherwise).
-# Each source by itself, as only the debug build compiles it.
+# By the debug build's commands; nothing is built for it.
 lint:
 	@scripts/deps --ci
 	@cmake --preset debug --log-level=WARNING
