@@ -10,6 +10,7 @@ all: build
 # What is not asked for is off: the build folder would remember what was asked for before.
 CMAKE_ARGS ?=
 OPTIONS    := -DPICCHIO_BENCH=OFF -DPICCHIO_WERROR=OFF
+TARGET     := all
 
 # Installs the Debian packages that are missing. The sanitizers are clang's, as the fuzzer is.
 deps:
@@ -17,9 +18,10 @@ deps:
 
 build: deps
 	@cmake --preset $(PRESET) --log-level=WARNING $(OPTIONS) $(CMAKE_ARGS)
-	@cmake --build $(BUILD) -j $(JOBS)
+	@cmake --build $(BUILD) -j $(JOBS) --target $(TARGET)
 
 # A page of text from the model that comes with the sources.
+run: TARGET := picchio
 run: build
 	@printf "Once upon a time"; $(BUILD)/picchio run models/demo -p "Once upon a time" -n 400 --seed 7
 

@@ -32,9 +32,9 @@ function(picchio_room name)
   if(PICCHIO_TESTS AND tests)
     add_executable(${name}_test ${tests})
     target_link_libraries(${name}_test PRIVATE picchio_${name} picchio_test_support)
-    # Eight sources at a time: two thirds of a test's compilation are headers and templates that all
+    # Many sources at a time: two thirds of a test's compilation are headers and templates that all
     # share. What two sources of a room name alike, the compiler refuses.
-    set_target_properties(${name}_test PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 8)
+    set_target_properties(${name}_test PROPERTIES UNITY_BUILD ON)
     if(PICCHIO_SANITIZE MATCHES undefined)
       # What is looked for is in the libraries; checks of the tests' own arithmetic and casts take a
       # third of their compilation.

@@ -17,7 +17,7 @@ namespace {
 
 using Ids = std::vector<int32_t>;
 
-constexpr auto kVocabulary = static_cast<int32_t>(TinyModel::kVocabulary);
+constexpr auto kTinyVocabulary = static_cast<int32_t>(TinyModel::kVocabulary);
 constexpr uint32_t kContext = 256;
 
 Ids Prompt(size_t n) {
@@ -37,7 +37,7 @@ class SessionTest : public testing::Test {
 
   Generation Make(Ids prompt, GenerationOptions options, double temperature = 0) {
     options.sampling.temperature = temperature;
-    auto generation = Generation::Create(std::move(prompt), std::move(options), kVocabulary,
+    auto generation = Generation::Create(std::move(prompt), std::move(options), kTinyVocabulary,
                                          kContext, &tokenizer_);
     PICCHIO_CHECK(generation.has_value());
     return std::move(generation).value();

@@ -72,8 +72,8 @@ std::unique_ptr<ExpertCache> ImpatientCache(size_t num_slots,
       .value();
 }
 
-std::unique_ptr<TieredExpertSource> Tiers(std::unique_ptr<ExpertSource> first,
-                                          std::vector<std::string>* notices = nullptr) {
+std::unique_ptr<TieredExpertSource> WithFallback(std::unique_ptr<ExpertSource> first,
+                                                 std::vector<std::string>* notices = nullptr) {
   std::vector<std::unique_ptr<ExpertSource>> tiers;
   tiers.push_back(std::move(first));
   tiers.push_back(MemorySource());
@@ -86,7 +86,7 @@ std::unique_ptr<TieredExpertSource> Tiers(std::unique_ptr<ExpertSource> first,
 
 TEST(ExpertCacheOverdueTest, TheNextTierServesWhatTheFirstDoesNotAnswer) {
   std::vector<std::string> notices;
-  auto source = Tiers(Faulty(kNever), &notices);
+  auto source = WithFallback(Faulty(kNever), &notices);
   const TieredExpertSource& tiers = *source;
   const auto cache = ImpatientCache(9, std::move(source));
   EXPECT_THAT(FetchAll(*cache, 1, {3, 4, 5}), SizeIs(3));
@@ -156,7 +156,7 @@ TEST(ExpertCacheOverdueTest, WithoutAnotherTierItIsAnErrorThatNamesExpertAndTime
 }
 
 TEST(ExpertCacheOverdueTest, WhereEverySlotIsOwedTheListFailsInWords) {
-  const auto cache = ImpatientCache(2, Tiers(Faulty(kNever)));
+  const auto cache = ImpatientCache(2, WithFallback(Faulty(kNever)));
   ExpertCache::Fetch fetch = cache->Begin(1, std::vector<int32_t>{3, 4, 5});
   EXPECT_THAT(fetch.Next(),
               Fails(Code::kUnavailable, "does not answer, and 2 of the cache's 2 slots wait"));
@@ -164,7 +164,8 @@ TEST(ExpertCacheOverdueTest, WhereEverySlotIsOwedTheListFailsInWords) {
 
 TEST(ExpertCacheOverdueTest, ASlotIsUsedAgainOnlyAfterItsReadHasCompleted) {
   GatedSource::Gate gate;
-  const auto cache = ImpatientCache(6, Tiers(std::make_unique<GatedSource>(MemorySource(), &gate)));
+  const auto cache =
+      ImpatientCache(6, WithFallback(std::make_unique<GatedSource>(MemorySource(), &gate)));
   FetchAll(*cache, 0, {0, 1});
   EXPECT_EQ(gate.slots.size(), 2u);
   for (int32_t expert = 0; expert < 16; ++expert) {
@@ -186,7 +187,7 @@ TEST(ExpertCacheOverdueTest, ASlotIsUsedAgainOnlyAfterItsReadHasCompleted) {
 TEST(ExpertCacheOverdueTest, PreloadsThatHangDoNotKeepALaterDemand) {
   GatedSource::Gate gate;
   const auto cache =
-      ImpatientCache(10, Tiers(std::make_unique<GatedSource>(MemorySource(), &gate)));
+      ImpatientCache(10, WithFallback(std::make_unique<GatedSource>(MemorySource(), &gate)));
   std::vector<CacheDirectory::Uses> uses;
   for (int i = 0; i < 6; ++i) uses.push_back({{2, i}, 50.0 - i});
   cache->Preload(uses);
@@ -204,13 +205,13 @@ TEST(ExpertCacheOverdueTest, RandomSilenceNeverHandsOutAnythingWrong) {
     FaultPlan plan = Disorder(seed);
     plan.delay_rate = 0.02;
     plan.delay = std::chrono::hours(1);
-    const auto cache =
-        ExpertCache::Create(Tiers(Faulty(plan, 4)), {.num_slots = 14,
-                                                     .chunk_bytes = 8192,
-                                                     .prefetch_slots = seed % 2 == 0 ? 0u : 3u,
-                                                     .experts_per_token = 2,
-                                                     .read_timeout = std::chrono::milliseconds(5)})
-            .value();
+    const auto cache = ExpertCache::Create(WithFallback(Faulty(plan, 4)),
+                                           {.num_slots = 14,
+                                            .chunk_bytes = 8192,
+                                            .prefetch_slots = seed % 2 == 0 ? 0u : 3u,
+                                            .experts_per_token = 2,
+                                            .read_timeout = std::chrono::milliseconds(5)})
+                           .value();
     for (int step = 0; step < 100; ++step) {
       const int layer = static_cast<int>(random() % kNumLayers);
       cache->Prefetch((layer + 1) % kNumLayers, RandomList(random, 2));

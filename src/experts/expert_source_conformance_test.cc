@@ -1,7 +1,7 @@
 // What expert_source.h promises, held against every source. A new source is added at the end.
 //
-// Each holds the experts [0, kNumExperts) of layers [kFirstLayer, kEndLayer), with the bytes of
-// TestRecord unless it says otherwise.
+// Each holds the experts [0, kStoreExperts) of layers [kStoreFirstLayer, kStoreEndLayer), with the
+// bytes of TestRecord unless it says otherwise.
 
 #include <algorithm>
 #include <functional>
@@ -38,9 +38,6 @@ namespace {
 using std::chrono::microseconds;
 using std::chrono::nanoseconds;
 
-constexpr int kFirstLayer = 1;  // As after a dense layer.
-constexpr int kEndLayer = 4;
-constexpr int kNumExperts = 7;
 constexpr std::byte kPoison{0xa7};
 
 struct SourceCase {
@@ -98,8 +95,8 @@ class ExpertSourceConformanceTest : public testing::TestWithParam<SourceCase> {
 
   static std::vector<ExpertKey> AllKeys() {
     std::vector<ExpertKey> keys;
-    for (int layer = kFirstLayer; layer < kEndLayer; ++layer) {
-      for (int expert = 0; expert < kNumExperts; ++expert) keys.push_back({layer, expert});
+    for (int layer = kStoreFirstLayer; layer < kStoreEndLayer; ++layer) {
+      for (int expert = 0; expert < kStoreExperts; ++expert) keys.push_back({layer, expert});
     }
     return keys;
   }
@@ -196,9 +193,9 @@ TEST_P(ExpertSourceConformanceTest, TakesOnlyWhatItHasRoomFor) {
 }
 
 TEST_P(ExpertSourceConformanceTest, UnknownExpertsAreNotFoundByName) {
-  const std::vector<ExpertKey> keys = {{2, kNumExperts}, {2, 1},         {0, 0},
-                                       {kEndLayer, 0},   {-1, 3},        {1, -1},
-                                       {INT32_MAX, 0},   {1, INT32_MAX}, {INT32_MIN, INT32_MIN}};
+  const std::vector<ExpertKey> keys = {{2, kStoreExperts},  {2, 1},         {0, 0},
+                                       {kStoreEndLayer, 0}, {-1, 3},        {1, -1},
+                                       {INT32_MAX, 0},      {1, INT32_MAX}, {INT32_MIN, INT32_MIN}};
   for (const auto& [tag, completion] : ReadAllOf(RequestsFor(keys))) {
     if (tag == 1 || GetParam().holds_everything) {
       EXPECT_OK(completion.status);
@@ -400,7 +397,7 @@ TEST_P(ExpertSourceConformanceTest, RandomUseKeepsEveryPromise) {
 
 std::unique_ptr<ExpertSource> Memory(size_t max_in_flight = 64,
                                      const ExpertRecordLayout& layout = TestLayout()) {
-  return TestMemorySource(layout, kFirstLayer, kEndLayer, kNumExperts, max_in_flight);
+  return TestMemorySource(layout, kStoreFirstLayer, kStoreEndLayer, kStoreExperts, max_in_flight);
 }
 
 std::unique_ptr<ExpertSource> Faulty(std::unique_ptr<ExpertSource> inner, const FaultPlan& plan) {
@@ -420,8 +417,8 @@ const Path& ContainerFolder(const ExpertRecordLayout& layout) {
   auto& folder = made[{layout.kind, layout.version}];
   if (folder == nullptr) {
     folder = std::make_unique<TemporaryFolder>();
-    EXPECT_OK(
-        WriteTestFiles(folder->path(), TestContainer(layout, kFirstLayer, kEndLayer, kNumExperts)));
+    EXPECT_OK(WriteTestFiles(
+        folder->path(), TestContainer(layout, kStoreFirstLayer, kStoreEndLayer, kStoreExperts)));
   }
   return folder->path();
 }
@@ -433,10 +430,10 @@ std::unique_ptr<ExpertSource> Safetensors(const ExpertRecordLayout& layout = Tes
   std::vector<Path> paths;
   for (const std::string& name : names) paths.push_back(folder / name);
   std::vector<int> layers;
-  for (int layer = kFirstLayer; layer < kEndLayer; ++layer) layers.push_back(layer);
+  for (int layer = kStoreFirstLayer; layer < kStoreEndLayer; ++layer) layers.push_back(layer);
   return SafetensorsExpertSource::Open(TensorDirectory::OpenFiles(folder, names).value(),
                                        BufferedDevice::Open(paths, options).value(), layout, layers,
-                                       kNumExperts)
+                                       kStoreExperts)
       .value();
 }
 
@@ -447,11 +444,11 @@ std::unique_ptr<ExpertSource> SafetensorsBounced(const ExpertRecordLayout& layou
   std::vector<Path> paths;
   for (const std::string& name : names) paths.push_back(folder / name);
   std::vector<int> layers;
-  for (int layer = kFirstLayer; layer < kEndLayer; ++layer) layers.push_back(layer);
+  for (int layer = kStoreFirstLayer; layer < kStoreEndLayer; ++layer) layers.push_back(layer);
   auto device = BounceDevice::Create(DirectDevice::Open(paths, {}).value(),
                                      {.buffer_bytes = 16_KiB, .num_buffers = 3});
   return SafetensorsExpertSource::Open(TensorDirectory::OpenFiles(folder, names).value(),
-                                       std::move(device).value(), layout, layers, kNumExperts)
+                                       std::move(device).value(), layout, layers, kStoreExperts)
       .value();
 }
 
@@ -463,7 +460,7 @@ std::unique_ptr<ExpertSource> Packed(const ExpertRecordLayout& layout = TestLayo
   static std::map<std::tuple<PayloadKind, RecordVersion, uint32_t>, std::string> made;
   std::string& bytes = made[{layout.kind, layout.version, block_size}];
   if (bytes.empty()) {
-    TestStore store = StoreOf(layout, kFirstLayer, kEndLayer, kNumExperts);
+    TestStore store = StoreOf(layout, kStoreFirstLayer, kStoreEndLayer, kStoreExperts);
     store.block_size = block_size;
     bytes = store.Bytes();
   }
@@ -481,7 +478,7 @@ std::unique_ptr<ExpertSource> PackedFile(const ExpertRecordLayout& layout, Open&
   static const BuildTemporaryFolder folder;
   const Path path = folder / fmt::format("store-{}", static_cast<int>(layout.kind));
   if (!FileExists(path)) {
-    WriteAll(path, StoreOf(layout, kFirstLayer, kEndLayer, kNumExperts).Bytes());
+    WriteAll(path, StoreOf(layout, kStoreFirstLayer, kStoreEndLayer, kStoreExperts).Bytes());
     EXPECT_OK(File::OpenForWrite(path).value().Sync());
   }
   std::unique_ptr<BlockDevice> device = open(std::span<const Path>(&path, 1));
@@ -564,8 +561,8 @@ INSTANTIATE_TEST_SUITE_P(
                    [] { return Tiered(Faulty(Memory(), kHalfFails), Safetensors()); }},
         SourceCase{"TieredPartial",
                    [] {
-                     return Tiered(TestMemorySource(TestLayout(), kFirstLayer, kFirstLayer + 1,
-                                                    kNumExperts - 3),
+                     return Tiered(TestMemorySource(TestLayout(), kStoreFirstLayer,
+                                                    kStoreFirstLayer + 1, kStoreExperts - 3),
                                    Memory());
                    }}),
     [](const auto& tested) { return tested.param.name; });

@@ -14,17 +14,13 @@
 namespace picchio {
 namespace {
 
-constexpr int kFirstLayer = 1;
-constexpr int kEndLayer = 4;
-constexpr int kNumExperts = 7;
-
 TestStore FullStore(const ExpertRecordLayout& layout = TestLayout()) {
-  return StoreOf(layout, kFirstLayer, kEndLayer, kNumExperts);
+  return StoreOf(layout, kStoreFirstLayer, kStoreEndLayer, kStoreExperts);
 }
 
 const ExpertRecordLayout kV3Int4 = TestLayout(PayloadKind::kInt4, RecordVersion::kV3, true);
-const ExpertRecordLayout kMxfp4 = TestLayout(PayloadKind::kMxfp4, RecordVersion::kV3, true);
-const ExpertRecordLayout kBf16 = TestLayout(PayloadKind::kBf16, RecordVersion::kV3, false);
+const ExpertRecordLayout kV3Mxfp4 = TestLayout(PayloadKind::kMxfp4, RecordVersion::kV3, true);
+const ExpertRecordLayout kV3Bf16 = TestLayout(PayloadKind::kBf16, RecordVersion::kV3, false);
 
 // What a source asked of its device.
 struct DeviceCalls {
@@ -116,7 +112,7 @@ class PackedExpertSourceTest : public testing::Test {
 
 TEST_F(PackedExpertSourceTest, OneReadOfThePaddedExtentAndNothingElse) {
   for (const uint32_t block_size : {4096u, 16384u}) {
-    for (const ExpertRecordLayout& layout : {TestLayout(), kMxfp4}) {
+    for (const ExpertRecordLayout& layout : {TestLayout(), kV3Mxfp4}) {
       TestStore store = FullStore(layout);
       store.block_size = block_size;
       const Path path = Write(store.Bytes());
@@ -140,7 +136,7 @@ TEST_F(PackedExpertSourceTest, OneReadOfThePaddedExtentAndNothingElse) {
       for (int i = 0; i < 21; ++i) {
         const int place = i * 8 % 21;
         slots.push_back(AlignedBuffer::Allocate(padded, block_size).value());
-        requests.push_back({.key = {kFirstLayer + place / 7, place % 7},
+        requests.push_back({.key = {kStoreFirstLayer + place / 7, place % 7},
                             .slot = {.bytes = padded, .data = slots.back().data()},
                             .tag = static_cast<uint64_t>(i)});
         offsets.push_back(first + static_cast<uint64_t>(place) * padded);
@@ -163,21 +159,22 @@ TEST_F(PackedExpertSourceTest, OneReadOfThePaddedExtentAndNothingElse) {
 }
 
 TEST_F(PackedExpertSourceTest, DeliversTheBytesOfTheContainer) {
-  for (const ExpertRecordLayout& layout : {TestLayout(), kV3Int4, kMxfp4, kBf16}) {
+  for (const ExpertRecordLayout& layout : {TestLayout(), kV3Int4, kV3Mxfp4, kV3Bf16}) {
     TemporaryFolder container;
-    ASSERT_OK(WriteTestFiles(container.path(),
-                             TestContainer(layout, kFirstLayer, kEndLayer, kNumExperts)));
+    ASSERT_OK(WriteTestFiles(
+        container.path(), TestContainer(layout, kStoreFirstLayer, kStoreEndLayer, kStoreExperts)));
     const std::vector<std::string> names = ListFiles(container.path()).value();
     std::vector<Path> paths;
     for (const std::string& name : names) paths.push_back(container / name);
     const std::vector<int> layers = {1, 2, 3};
-    ASSERT_OK_AND_ASSIGN(const auto safetensors,
-                         SafetensorsExpertSource::Open(
-                             TensorDirectory::OpenFiles(container.path(), names).value(),
-                             BufferedDevice::Open(paths, {}).value(), layout, layers, kNumExperts));
+    ASSERT_OK_AND_ASSIGN(
+        const auto safetensors,
+        SafetensorsExpertSource::Open(TensorDirectory::OpenFiles(container.path(), names).value(),
+                                      BufferedDevice::Open(paths, {}).value(), layout, layers,
+                                      kStoreExperts));
     ASSERT_OK_AND_ASSIGN(const auto packed, Open(Write(FullStore(layout).Bytes()), true));
-    for (int layer = kFirstLayer; layer < kEndLayer; ++layer) {
-      for (int expert = 0; expert < kNumExperts; ++expert) {
+    for (int layer = kStoreFirstLayer; layer < kStoreEndLayer; ++layer) {
+      for (int expert = 0; expert < kStoreExperts; ++expert) {
         std::string a;
         std::string b;
         EXPECT_OK(ReadOne(*safetensors, {layer, expert}, &a).status);
@@ -202,8 +199,8 @@ TEST_F(PackedExpertSourceTest, NeverDeliversADamagedRecordThatItCanKnow) {
   const ExpertRecordLayout v2 = TestLayout();
   const Case cases[] = {{v2, false, nullptr},
                         {v2, true, "SHA-256 "},
-                        {kMxfp4, false, "checksum 0x"},
-                        {kMxfp4, true, "checksum 0x"},
+                        {kV3Mxfp4, false, "checksum 0x"},
+                        {kV3Mxfp4, true, "checksum 0x"},
                         {kV3Int4, false, "checksum 0x"}};
   for (const Case& tested : cases) {
     const std::string whole = FullStore(tested.layout).Bytes();
@@ -230,7 +227,7 @@ TEST_F(PackedExpertSourceTest, NeverDeliversADamagedRecordThatItCanKnow) {
 
 // Version 3's SHA-256 is looked at as well: here the CRC-32C was made to fit.
 TEST_F(PackedExpertSourceTest, VerifyingLooksAtTheWholeHash) {
-  TestStore store = FullStore(kMxfp4);
+  TestStore store = FullStore(kV3Mxfp4);
   store.edit_index = [&](std::string& index) { index[(2 * 7 + 3) * 64 + 63] ^= 1; };
   const Path path = Write(store.Bytes());
   ASSERT_OK_AND_ASSIGN(const auto trusting, Open(path, false));
@@ -273,7 +270,7 @@ TEST_F(PackedExpertSourceTest, AsksForLargerBlocksWhereTheDeviceNeedsThem) {
 
 // The store changes under a source that has it open.
 TEST_F(PackedExpertSourceTest, ReplacedOrUnlinkedItReadsWhatItOpened) {
-  const TestStore store = FullStore(kMxfp4);
+  const TestStore store = FullStore(kV3Mxfp4);
   const Path path = Write(store.Bytes());
   ASSERT_OK_AND_ASSIGN(const auto source, Open(path));
   std::filesystem::rename(Write(std::string(200'000, 'x'), "other"), path);
@@ -287,12 +284,12 @@ TEST_F(PackedExpertSourceTest, ReplacedOrUnlinkedItReadsWhatItOpened) {
 }
 
 TEST_F(PackedExpertSourceTest, TruncatedItFailsAndOverwrittenItKnows) {
-  const Path path = Write(FullStore(kMxfp4).Bytes());
+  const Path path = Write(FullStore(kV3Mxfp4).Bytes());
   ASSERT_OK_AND_ASSIGN(const auto source, Open(path));
-  std::filesystem::resize_file(path, ByteOf(kMxfp4, 100));
+  std::filesystem::resize_file(path, ByteOf(kV3Mxfp4, 100));
   EXPECT_THAT(ReadOne(*source, {2, 3}).status, Fails(Code::kIoError, "layer 2 expert 3: "));
   EXPECT_OK(ReadOne(*source, {2, 2}).status);
-  std::filesystem::resize_file(path, ByteOf(kMxfp4, 1 << 20));  // Now with a hole.
+  std::filesystem::resize_file(path, ByteOf(kV3Mxfp4, 1 << 20));  // Now with a hole.
   EXPECT_THAT(ReadOne(*source, {2, 3}).status, Fails(Code::kCorrupt, "layer 2 expert 3: "));
 }
 

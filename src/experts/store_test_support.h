@@ -8,6 +8,11 @@
 
 namespace picchio {
 
+// What the stores of the sources' tests hold: layers 1 to 3, as after a dense layer, of 7 experts.
+inline constexpr int kStoreFirstLayer = 1;
+inline constexpr int kStoreEndLayer = 4;
+inline constexpr int kStoreExperts = 7;
+
 // Experts [0, num_experts) of layers [first_layer, end_layer) of a model with `end_layer` layers.
 inline TestStore StoreOf(const ExpertRecordLayout& layout, int first_layer, int end_layer,
                          int num_experts) {

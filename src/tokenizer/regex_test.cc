@@ -10,10 +10,12 @@
 namespace picchio {
 namespace {
 
-std::vector<std::string> Matches(std::string_view pattern, std::string_view text) {
+using Strings = std::vector<std::string>;
+
+Strings Matches(std::string_view pattern, std::string_view text) {
   auto regex = Regex::Compile(pattern);
   EXPECT_OK(regex);
-  std::vector<std::string> matches;
+  Strings matches;
   if (!regex.has_value()) return matches;
   EXPECT_OK(regex->ForEachMatch(text, [&](size_t begin, size_t end) {
     matches.emplace_back(text.substr(begin, end - begin));
@@ -22,17 +24,17 @@ std::vector<std::string> Matches(std::string_view pattern, std::string_view text
 }
 
 TEST(Regex, LeftmostMatchesInOrder) {
-  using List = std::vector<std::string>;
-  EXPECT_EQ(Matches("a+", ""), List{});
-  EXPECT_EQ(Matches("a+", "xyz"), List{});
-  EXPECT_EQ(Matches("a+", "aa b a"), (List{"aa", "a"}));
-  EXPECT_EQ(Matches("a|ab", "ab"), (List{"a"}));  // Alternatives in order, not the longest.
+  EXPECT_EQ(Matches("a+", ""), Strings{});
+  EXPECT_EQ(Matches("a+", "xyz"), Strings{});
+  EXPECT_EQ(Matches("a+", "aa b a"), (Strings{"aa", "a"}));
+  EXPECT_EQ(Matches("a|ab", "ab"), (Strings{"a"}));  // Alternatives in order, not the longest.
   EXPECT_EQ(Matches("\\p{Lu}\\p{Ll}*", "\u00c9cole \u0416\u0443K"),
-            (List{"\u00c9cole", "\u0416\u0443", "K"}));
-  EXPECT_EQ(Matches("(?<=a)b", "bab"), (List{"b"}));
-  EXPECT_EQ(Matches(".+", "one\r\ntwo"), (List{"one\r", "two"}));  // Only \n ends a line.
-  EXPECT_EQ(Matches("(?i:'s|'d)", "'S 'D 's 'x"), (List{"'S", "'D", "'s"}));
-  EXPECT_EQ(Matches("(?i:s)", "s S \u017f"), (List{"s", "S", "\u017f"}));  // Simple case folding.
+            (Strings{"\u00c9cole", "\u0416\u0443", "K"}));
+  EXPECT_EQ(Matches("(?<=a)b", "bab"), (Strings{"b"}));
+  EXPECT_EQ(Matches(".+", "one\r\ntwo"), (Strings{"one\r", "two"}));  // Only \n ends a line.
+  EXPECT_EQ(Matches("(?i:'s|'d)", "'S 'D 's 'x"), (Strings{"'S", "'D", "'s"}));
+  EXPECT_EQ(Matches("(?i:s)", "s S \u017f"),
+            (Strings{"s", "S", "\u017f"}));  // Simple case folding.
 }
 
 TEST(Regex, WhatDoesNotCompile) {

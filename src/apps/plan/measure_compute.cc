@@ -29,10 +29,6 @@ constexpr uint32_t kContext = 512;
 constexpr uint32_t kWarmUp = 8;
 constexpr uint32_t kLeast = 16;
 
-double Seconds(std::chrono::nanoseconds duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 ModelConfig CutDown(const ModelConfig& whole, DenseTypes types) {
   ModelConfig config = whole;
   config.num_hidden_layers = std::min(kLayers, whole.num_hidden_layers);

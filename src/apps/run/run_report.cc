@@ -11,10 +11,6 @@
 namespace picchio {
 namespace {
 
-double Seconds(std::chrono::nanoseconds duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 double GigabytesPerSecond(const PhaseStats& phase) {
   const double seconds = Seconds(phase.duration);
   return seconds > 0 ? static_cast<double>(phase.cache.bytes) / 1e9 / seconds : 0;
