@@ -27,6 +27,10 @@ void SetBytes(std::string& bytes, size_t at, std::string_view with) {
   bytes.replace(at, with.size(), with);
 }
 
+void SetScaleTo255(EditableCheckpoint& c) {
+  SetBytes(c["model.layers.1.mlp.experts.down_proj_scales"].bytes, 5, "\xff");
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, ConvertRefuses,
     testing::Values(
@@ -81,30 +85,22 @@ INSTANTIATE_TEST_SUITE_P(
                       "lm_head.weight\": row 1 column 0"},
         BadCheckpoint{"e8m0_nan",
                       "gpt_oss_tiny",
-                      [](auto& c) {
-                        SetBytes(c["model.layers.1.mlp.experts.down_proj_scales"].bytes, 5, "\xff");
-                      },
+                      SetScaleTo255,
                       {},
                       "down_proj_scales\": row 1 block 1: its MXFP4 scale is 255"},
         BadCheckpoint{"e8m0_nan_as_safetensors",
                       "gpt_oss_tiny",
-                      [](auto& c) {
-                        SetBytes(c["model.layers.1.mlp.experts.down_proj_scales"].bytes, 5, "\xff");
-                      },
+                      SetScaleTo255,
                       {.experts = {}, .keep_safetensors = true},
                       "down_proj_scales\": row 1 block 1: its MXFP4 scale is 255"},
         BadCheckpoint{"e8m0_nan_requantised",
                       "gpt_oss_tiny",
-                      [](auto& c) {
-                        SetBytes(c["model.layers.1.mlp.experts.down_proj_scales"].bytes, 5, "\xff");
-                      },
+                      SetScaleTo255,
                       {.experts = PayloadKind::kInt4},
                       "down_proj_scales\": row 1 block 1: its MXFP4 scale is 255"},
         BadCheckpoint{"e8m0_nan_decoded",
                       "gpt_oss_tiny",
-                      [](auto& c) {
-                        SetBytes(c["model.layers.1.mlp.experts.down_proj_scales"].bytes, 5, "\xff");
-                      },
+                      SetScaleTo255,
                       {.experts = PayloadKind::kBf16},
                       "down_proj_scales\": row 1 block 1: its MXFP4 scale is 255"},
         BadCheckpoint{"mxfp4_from_bf16",
