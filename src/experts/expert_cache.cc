@@ -6,9 +6,12 @@
 namespace picchio {
 namespace {
 
-// How many completions are taken at once. Sources verify what they hand over, in this thread: few
-// enough for the first to be computed with soon, enough to share out among threads.
-constexpr size_t kReapBatch = 8;
+// How many records are taken from the source at once, and how many are handed out while it has more
+// to do. Sources verify what they hand over, in this thread: few enough for the first to be
+// computed with soon, enough to share out among threads. Between two batches the source gets what
+// it had no room or no slot for; so it runs dry only where computing takes longer than reading,
+// which then costs nothing.
+constexpr size_t kBatch = 8;
 
 // What a device may still write to, and what would wait for it.
 void KeepForever(SlotArena arena, std::unique_ptr<ExpertSource> source) {
@@ -64,7 +67,7 @@ ExpertCache::ExpertCache(std::unique_ptr<ExpertSource> source, SlotArena arena,
                   .positions_per_layer = options.slots_per_layer}),
       slots_(arena_.num_slots()),
       experts_per_token_(options.experts_per_token),
-      completions_(kReapBatch) {
+      completions_(kBatch) {
   for (uint32_t slot_idx = 0; slot_idx < slots_.size(); ++slot_idx) {
     (slot_idx < directory_.num_positions() ? slot_of_ : spare_).push_back(slot_idx);
   }
@@ -102,6 +105,9 @@ ExpertCache::Fetch ExpertCache::Begin(int layer, std::span<const int32_t> expert
     }
     ++(placement.hit ? stats_.hits : stats_.misses);
   }
+  for (const Item& item : items_) {
+    if (item.after >= 0) items_[static_cast<size_t>(item.after)].has_heir = true;
+  }
   StartReads();
   // What was guessed of this layer and is not demanded is of no use, and what is demanded goes
   // before what may be.
@@ -110,6 +116,11 @@ ExpertCache::Fetch ExpertCache::Begin(int layer, std::span<const int32_t> expert
     if (use.state == State::kLoading && (use.key.layer == layer || !unsubmitted_.empty())) {
       Cancel(slot_idx);
     }
+  }
+  // What had not begun is back at once and has left its room to the demand.
+  if (!unsubmitted_.empty() && !spare_.empty() &&
+      TakeCompletions(std::chrono::nanoseconds(0)) > 0) {
+    StartReads();
   }
   if (unsubmitted_.empty()) ContinuePreload();
   return Fetch(this);
@@ -120,6 +131,9 @@ Result<std::span<const ExpertCache::Ready>> ExpertCache::Next() {
   for (Item& item : items_) {
     if (item.handed_out && !item.done) EndItem(item);
   }
+  // While those were computed, others may have landed and left room at the source. In the end that
+  // is what nobody waits for.
+  if (num_done_ > 0 || items_.empty()) TakeCompletions(std::chrono::nanoseconds(0));
   Deadline deadline(read_timeout_);
   for (;;) {
     if (!failure_.ok()) return failure_;
@@ -127,12 +141,7 @@ Result<std::span<const ExpertCache::Ready>> ExpertCache::Next() {
     ContinuePreload();
     CollectReady();
     if (!ready_.empty()) return std::span<const Ready>(ready_);
-    if (num_done_ == items_.size()) {
-      // What nobody waits for is taken here, where it keeps nobody.
-      TakeCompletions(std::chrono::nanoseconds(0));
-      ContinuePreload();
-      return std::span<const Ready>();
-    }
+    if (num_done_ == items_.size()) return std::span<const Ready>();
     if (TakeCompletions(std::chrono::nanoseconds(0)) > 0) {
       deadline = Deadline(read_timeout_);
       continue;
@@ -221,12 +230,13 @@ bool ExpertCache::StartReads() {
     SlotUse& use = slots_[item.slot_idx];
     // Named twice, it is begun already.
     if (use.state == State::kEmpty || use.key != item.key) {
+      // Whoever names the same expert as the item before may not be done with it.
+      if (use.pins > 0) continue;
       // A read that nobody waits for any more may still be on its way into the slot.
       if (use.state == State::kLoading) {
-        if (use.pins == 0) Cancel(item.slot_idx);
+        Cancel(item.slot_idx);
         continue;
       }
-      PICCHIO_DCHECK(use.pins == 0);
       use = {.key = item.key, .state = State::kLoading};
       unsubmitted_.push_back(
           {.key = item.key, .slot = arena_.slot(item.slot_idx), .tag = item.slot_idx});
@@ -296,13 +306,19 @@ void ExpertCache::CollectReady() {
     return item.begun && !item.handed_out && slots_[item.slot_idx].state != State::kResident;
   };
   if (!overlap_ && std::ranges::any_of(items_, on_its_way)) return;
-  for (size_t i = 0; i < items_.size(); ++i) {
-    Item& item = items_[i];
-    if (!item.begun || item.handed_out || slots_[item.slot_idx].state != State::kResident) continue;
-    item.handed_out = true;
-    ready_.push_back(
-        {.index = static_cast<int>(i),
-         .record = {arena_.slot(item.slot_idx).data, static_cast<size_t>(layout().record_bytes)}});
+  const bool more_to_do = overlap_ && (in_flight_ > 0 || !AllSubmitted());
+  const size_t most = more_to_do ? kBatch : items_.size();
+  // First those whose slots others wait for.
+  for (const bool has_heir : {true, false}) {
+    for (size_t i = 0; i < items_.size() && ready_.size() < most; ++i) {
+      Item& item = items_[i];
+      if (item.has_heir != has_heir || !item.begun || item.handed_out) continue;
+      if (slots_[item.slot_idx].state != State::kResident) continue;
+      item.handed_out = true;
+      ready_.push_back({.index = static_cast<int>(i),
+                        .record = {arena_.slot(item.slot_idx).data,
+                                   static_cast<size_t>(layout().record_bytes)}});
+    }
   }
 }
 

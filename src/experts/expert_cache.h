@@ -116,10 +116,11 @@ class ExpertCache {
       if (cache_ != nullptr) cache_->EndFetch();
     }
 
-    // Blocks until at least one more expert of the list is resident; returns all that are and have
-    // not been handed out, pinned until the next call or the end of the Fetch. Empty when all have
-    // been. Hits come with the first call, before it looks at or verifies anything else; it waits
-    // only if there are none.
+    // Blocks until at least one more expert of the list is resident; returns those that are and
+    // have not been handed out, pinned until the next call or the end of the Fetch: all of them, or
+    // a few at a time while the source has more to do. Empty when all have been. Hits come first:
+    // the first call looks at and verifies nothing else, and waits only if there are none; every
+    // later one takes what has landed meanwhile and keeps the source busy.
     // Fails as the read of one of the list's experts failed, with a message that names it; every
     // later call fails likewise, the cache itself stays usable. A source that does not answer is
     // kUnavailable, unless it has another place to read from: the record then comes from there,
@@ -198,6 +199,7 @@ class ExpertCache {
     uint32_t position = 0;  // The directory's.
     uint32_t slot_idx = 0;
     int32_t after = -1;       // The item that must be done with the slot before; none below 0.
+    bool has_heir = false;    // Another item is after this one.
     bool begun = false;       // The slot is this item's: it has the record, or is having it read.
     bool handed_out = false;  // Done with the next call.
     bool done = false;

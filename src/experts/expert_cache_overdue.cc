@@ -22,6 +22,8 @@ void ExpertCache::GiveUpReads() {
     hopeless[slot_idx] = !source_->GiveUp(slot_idx);
   }
   NoteReading();
+  // They would ask for the positions of those that hang, again and again.
+  if (num_given_up_ > 0) preload_.clear();
   std::vector<bool> listed(slot_of_.size());
   for (Item& item : items_) {
     if (item.done) continue;

@@ -199,6 +199,20 @@ TEST(ExpertCacheOverdueTest, PreloadsThatHangDoNotKeepALaterDemand) {
   EXPECT_EQ(cache->preload_done(), cache->preload_total());
 }
 
+// The first tier never answers again; nobody waits for ever for what it was to load.
+TEST(ExpertCacheOverdueTest, PreloadsThatHangForGoodCountAsDone) {
+  GatedSource::Gate gate;
+  const auto cache =
+      ImpatientCache(10, Tiers(std::make_unique<GatedSource>(MemorySource(), &gate)));
+  std::vector<CacheDirectory::Uses> uses;
+  for (int i = 0; i < 6; ++i) uses.push_back({{2, i}, 50.0 - i});
+  cache->Preload(uses);
+  for (int i = 0; i < 3; ++i) EXPECT_THAT(FetchAll(*cache, 1, {7, 8}), SizeIs(2));
+  EXPECT_EQ(cache->preload_done(), cache->preload_total());
+  // What was to be loaded is read when it is asked for.
+  EXPECT_THAT(FetchAll(*cache, 2, {0, 1, 2, 3, 4, 5}), SizeIs(6));
+}
+
 TEST(ExpertCacheOverdueTest, RandomSilenceNeverHandsOutAnythingWrong) {
   for (uint64_t seed = 0; seed < 6; ++seed) {
     std::mt19937 random(static_cast<uint32_t>(seed));

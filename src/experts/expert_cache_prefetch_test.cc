@@ -71,6 +71,19 @@ TEST(ExpertCachePrefetchTest, ADemandDoesNotWaitForPrefetchesThatFillTheSource) 
   }
 }
 
+// Guesses that have not begun give their room at the source up before the list's hits are computed.
+TEST(ExpertCachePrefetchTest, GuessesThatFillTheSourceDoNotHoldADemandUp) {
+  const auto cache = MakePrefetchCache(8, 2, MemorySource(2));
+  FetchAll(*cache, 0, {1});
+  cache->Prefetch(1, std::vector<int32_t>{3, 4});
+  EXPECT_EQ(cache->reads_in_flight(), 2u);
+  ExpertCache::Fetch fetch = cache->Begin(0, std::vector<int32_t>{1, 5, 6});
+  EXPECT_TRUE(fetch.all_submitted());
+  const auto hits = fetch.Next();
+  ASSERT_OK(hits);
+  EXPECT_EQ(hits->size(), 1u);
+}
+
 // Whatever is prefetched, when, and in whatever order it comes: every record is right, and hits are
 // those of a cache that prefetches nothing and has so many slots fewer.
 TEST(ExpertCachePrefetchTest, PrefetchChangesNoRecordAndNoHit) {
