@@ -45,6 +45,43 @@ TEST(CliPlan, AModelIsPlannedAsItIsRun) {
               1e-9);
 }
 
+// Threads and slots as a run of the same flags in the same environment has them.
+TEST(CliPlan, FlagsAndTheEnvironmentCountAsForARun) {
+  const std::string model = Shell(DemoModel());
+  struct Case {
+    const char* environment;
+    const char* flags;
+    int threads;
+    int slots;
+  };
+  for (const Case& c : {Case{"ECAP=3 OMP_NUM_THREADS=1", "", 1, 12},
+                        Case{"ECAP=3 OMP_NUM_THREADS=1,4", "-t 2 --ecap 5 --prefill-span 9", 2, 20},
+                        Case{"ECAP=3 OMP_NUM_THREADS=2", "-t 1 --cache-gb 0.003", 1, 0}}) {
+    const Outcome run = Picchio(
+        "run " + model + " -p Once -n 2 -c 512 --json --warm-start off " + c.flags, c.environment);
+    ASSERT_EQ(run.exit_code, 0) << run.err;
+    const Outcome plan = Picchio(
+        "plan " + model + " -c 512 --prompt 1 -n 4 --json --rate 1 --seconds 0.01 " + c.flags,
+        c.environment);
+    ASSERT_EQ(plan.exit_code, 0) << plan.err;
+    ASSERT_OK_AND_ASSIGN(const Json ran, ParseJson(run.out, "run"));
+    ASSERT_OK_AND_ASSIGN(const Json planned, ParseJson(plan.out, "plan"));
+    EXPECT_EQ(planned["threads"], c.threads);
+    EXPECT_EQ(planned["memory"]["slots"], ran["stats"]["memory"]["slots"]);
+    if (c.slots > 0) {
+      EXPECT_EQ(planned["memory"]["slots"], c.slots);
+    }
+    EXPECT_EQ(planned["memory"]["working_bytes"], ran["stats"]["memory"]["working_bytes"]);
+    EXPECT_EQ(planned["position"], 2);
+    EXPECT_EQ(planned["text"], "4 tokens behind a prompt of 1");
+  }
+  for (const char* environment : {"OMP_NUM_THREADS=all", "ECAP=many"}) {
+    const Outcome refused = Picchio("plan " + model + " --rate 1", environment);
+    EXPECT_EQ(refused.exit_code, 1);
+    EXPECT_THAT(refused.err, HasSubstr("picchio plan: the environment variable "));
+  }
+}
+
 TEST(CliPlan, WhatIsWrongIsSaid) {
   for (const char* usage :
        {"", "tiny-qwen3 --memory 0", "tiny-qwen3 --rate 1 --path .",

@@ -1,9 +1,7 @@
 #include "apps/commands/engine_flags.h"
 
-#include <charconv>
 #include <cstdio>
 #include <cstdlib>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,22 +11,6 @@
 
 namespace picchio {
 namespace {
-
-// The whole number in an environment variable; `fallback` where it is not set.
-Result<int> EnvironmentNumber(const char* name, int fallback, int max) {
-  const char* text = std::getenv(name);
-  if (text == nullptr || *text == '\0') return fallback;
-  // OMP_NUM_THREADS may list a number for every level of nesting: the first is ours.
-  const std::string_view view = std::string_view(text).substr(0, std::string_view(text).find(','));
-  int value = 0;
-  const auto [end, error] = std::from_chars(view.data(), view.data() + view.size(), value);
-  if (error != std::errc() || end != view.data() + view.size() || value < 1 || value > max) {
-    return Error(Code::kInvalidArgument,
-                 "the environment variable {} is {}, expected a whole number from 1 to {}", name,
-                 Quoted(text), max);
-  }
-  return value;
-}
 
 // Whether an environment variable says 1; `fallback` where it is not set.
 Result<bool> EnvironmentSwitch(const char* name, bool fallback = false) {
@@ -41,28 +23,11 @@ Result<bool> EnvironmentSwitch(const char* name, bool fallback = false) {
                Quoted(view));
 }
 
-// What the flag's check let through.
-std::optional<uint64_t> CacheBytes(const std::string& text) {
-  if (text == "auto") return std::nullopt;
-  return static_cast<uint64_t>(std::strtod(text.c_str(), nullptr) * 0x1p30);
-}
-
 }  // namespace
 
 void EngineFlags::AddTo(Command& command) {
   command.Option("MODEL,-m,--model", model, "Folder of the model").Required().Check(NotEmpty());
-  command.Option("-c,--ctx", context, "Positions of the context (default: up to 8192)")
-      .Check(WholeNumberFrom(1, 1 << 26));
-  command.Option("-t,--threads", threads, "Compute threads (default: all CPUs)")
-      .Check(WholeNumberFrom(1, 1024));
-  command
-      .Option("--cache-gb", cache_gb,
-              "Memory for the expert cache in GiB, or auto: what is free, but for a reserve")
-      .Check(NumberFrom(1e-6, 1e6, "auto"))
-      .ShowDefault();
-  command
-      .Option("--ecap", slots_per_layer, "So many records of each MoE layer instead, none shared")
-      .Check(WholeNumberFrom(1, 1 << 20));
+  resources.AddTo(command);
   cache_policy = CachePolicyName(kDefaultCachePolicy);
   std::vector<std::string> policies;
   policies.reserve(std::size(kCachePolicies));
@@ -79,10 +44,6 @@ void EngineFlags::AddTo(Command& command) {
       .Option("--trace", trace,
               "Write which experts each layer asked for to this file, for picchio bench cache")
       .Check(NotEmpty());
-  command
-      .Option("--prefill-span", prefill_span,
-              "Positions of a prompt that go through a layer together (default: up to 4096)")
-      .Check(WholeNumberFrom(1, 1 << 16));
   command
       .Option("--compute", compute,
               "Activations of the quantised products: int8, or f32 (slow, for comparisons)")
@@ -146,16 +107,8 @@ Result<StorageOptions> EngineFlags::Storage() const {
 
 Result<EngineOptions> EngineFlags::Options() const {
   EngineOptions options;
-  if (context > 0) options.memory.context = static_cast<uint32_t>(context);
-  options.memory.cache_bytes = CacheBytes(cache_gb);
-  PICCHIO_ASSIGN_OR_RETURN(const int environment_slots, EnvironmentNumber("ECAP", 0, 1 << 20));
-  const int slots = slots_per_layer > 0          ? slots_per_layer
-                    : options.memory.cache_bytes ? 0
-                                                 : environment_slots;
-  if (slots > 0) options.memory.slots_per_layer = static_cast<uint32_t>(slots);
-  PICCHIO_ASSIGN_OR_RETURN(const int environment_threads,
-                           EnvironmentNumber("OMP_NUM_THREADS", 0, 1024));
-  options.num_threads = threads > 0 ? threads : environment_threads;
+  PICCHIO_ASSIGN_OR_RETURN(options.memory, resources.Memory());
+  PICCHIO_ASSIGN_OR_RETURN(options.num_threads, resources.Threads());
   PICCHIO_ASSIGN_OR_RETURN(options.storage, Storage());
   options.notice = [](std::string_view said) {
     std::fprintf(stderr, "note: %.*s\n", static_cast<int>(said.size()), said.data());
@@ -168,7 +121,6 @@ Result<EngineOptions> EngineFlags::Options() const {
   options.prefetch = prefetch == "on"    ? Prefetch::kOn
                      : prefetch == "off" ? Prefetch::kOff
                                          : Prefetch::kAuto;
-  if (prefill_span > 0) options.memory.prefill_span = static_cast<uint32_t>(prefill_span);
   options.compute = compute == "f32" ? Compute::kF32 : Compute::kInt8;
   return options;
 }

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "apps/commands/command_line.h"
+#include "apps/commands/resource_flags.h"
 #include "apps/run/engine.h"
 #include "base/status.h"
 
@@ -11,14 +12,10 @@ namespace picchio {
 
 struct EngineFlags {
   std::string model;
-  int context = 0;
-  int threads = 0;
-  std::string cache_gb = "auto";
-  int slots_per_layer = 0;
+  ResourceFlags resources;
   std::string cache_policy;
   std::string warm_start = "on";
   std::string trace;
-  int prefill_span = 0;
   std::string compute = "int8";
   std::string flat;
   bool flat_verify = false;

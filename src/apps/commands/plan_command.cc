@@ -9,6 +9,7 @@
 #include "apps/commands/command.h"
 #include "apps/commands/flag_checks.h"
 #include "apps/commands/print_json.h"
+#include "apps/commands/resource_flags.h"
 #include "apps/doctor/measure_read_rate.h"
 #include "apps/interrupt.h"
 #include "apps/plan/measure_compute.h"
@@ -24,20 +25,17 @@ namespace {
 struct PlanFlags {
   std::string model;
   double memory_gib = 0;
-  double cache_gib = 0;
-  int context = 0;
+  ResourceFlags resources;
   int prompt = 512;
   int tokens = 256;
   double skew = 0;
   std::string trace;
-  int threads = 0;
   std::string path;
   double rate = 0;
   double seconds = 2;
   bool json = false;
 
   Flag memory_flag;
-  Flag cache_flag;
   Flag skew_flag;
   Flag rate_flag;
 };
@@ -55,8 +53,7 @@ Status ChooseMemory(const PlanFlags& flags, PlanOptions& options, PlanContext& c
     PICCHIO_ASSIGN_OR_RETURN(options.memory, ReadMemoryInfo());
     context.memory = fmt::format("{} are free here", FormatMemory(options.memory.FreeForUs()));
   }
-  if (flags.cache_flag.given()) options.wishes.cache_bytes = Gibibytes(flags.cache_gib);
-  if (flags.context > 0) options.wishes.context = static_cast<uint32_t>(flags.context);
+  PICCHIO_ASSIGN_OR_RETURN(options.wishes, flags.resources.Memory());
   options.wishes.longest_prompt = static_cast<uint32_t>(flags.prompt);
   return Status::Ok();
 }
@@ -118,7 +115,9 @@ Status ChooseRate(const PlanFlags& flags, PlanOptions& options, PlanContext& con
 }
 
 Status ChooseCompute(const PlanFlags& flags, PlanOptions& options, const PlannedModel& model) {
-  ComputeOptions wanted{.num_threads = options.num_threads, .seconds = flags.seconds / 2};
+  ComputeOptions wanted{.num_threads = options.num_threads,
+                        .position = options.position,
+                        .seconds = flags.seconds / 2};
   PICCHIO_ASSIGN_OR_RETURN(options.compute, MeasureCompute(model, wanted, InterruptFlag()));
   if (model.types.int8_attention) return Status::Ok();
   wanted.int8_attention = true;
@@ -129,14 +128,18 @@ Status ChooseCompute(const PlanFlags& flags, PlanOptions& options, const Planned
 Status Run(const PlanFlags& flags) {
   PICCHIO_ASSIGN_OR_RETURN(const PlannedModel model, FindPlannedModel(flags.model));
   PlanOptions options;
-  options.num_threads = flags.threads > 0 ? flags.threads : UsableCpus();
+  PICCHIO_ASSIGN_OR_RETURN(const int threads, flags.resources.Threads());
+  options.num_threads = threads > 0 ? threads : UsableCpus();
   PlanContext context{.model = model, .options = options};
   PICCHIO_RETURN_IF_ERROR(ChooseMemory(flags, options, context));
   PICCHIO_RETURN_IF_ERROR(ChooseRouting(flags, options, context));
   // What does not fit is better known before anything is measured.
-  PICCHIO_RETURN_IF_ERROR(
-      PlanRun(model.DemandFor(options.num_threads, false), options.wishes, options.memory)
-          .status());
+  PICCHIO_ASSIGN_OR_RETURN(
+      const MemoryPlan memory,
+      PlanRun(model.DemandFor(options.num_threads, false), options.wishes, options.memory));
+  const size_t tokens = TokensOf(options.trace);
+  options.position = MiddleOf(options.wishes.longest_prompt, tokens, memory.context);
+  context.text = fmt::format("{} tokens behind a prompt of {}", tokens, flags.prompt);
   PICCHIO_RETURN_IF_ERROR(ChooseCompute(flags, options, model));
   PICCHIO_RETURN_IF_ERROR(ChooseRate(flags, options, context));
   PICCHIO_ASSIGN_OR_RETURN(const PlanReport report, MakePlan(model, options));
@@ -162,13 +165,8 @@ void AddPlanCommand(Command& commands) {
                            .Option("--memory", flags->memory_gib,
                                    "Memory for the run in GiB (default: what is free)")
                            .Check(NumberFrom(1e-3, 1e6));
-  flags->cache_flag = command
-                          .Option("--cache-gb", flags->cache_gib,
-                                  "Of it, for the expert cache, in GiB (default: what is left)")
-                          .Check(NumberFrom(1e-6, 1e6));
-  command.Option("-c,--ctx", flags->context, "Positions of the context (default: up to 8192)")
-      .Check(WholeNumberFrom(1, 1 << 26));
-  command.Option("--prompt", flags->prompt, "Tokens of the longest prompt")
+  flags->resources.AddTo(command);
+  command.Option("--prompt", flags->prompt, "Tokens of the prompt that the text comes after")
       .Check(WholeNumberFrom(1, 1 << 26))
       .ShowDefault();
   Flag trace = command
@@ -186,8 +184,6 @@ void AddPlanCommand(Command& commands) {
       .Check(WholeNumberFrom(2, 4096))
       .ShowDefault()
       .Excludes(trace);
-  command.Option("-t,--threads", flags->threads, "Compute threads (default: all CPUs)")
-      .Check(WholeNumberFrom(1, 1024));
   Flag path = command
                   .Option("--path", flags->path,
                           "Where the model will lie, for measuring how fast that reads (default: "

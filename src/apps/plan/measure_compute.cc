@@ -24,10 +24,10 @@ using Clock = std::chrono::steady_clock;
 constexpr uint32_t kLayers = 2;  // Sliding and full where they alternate.
 constexpr uint64_t kHeadBytes = 64_MiB;
 constexpr uint64_t kExpertBytes = 256_MiB;
-constexpr uint32_t kContext = 512;
 // The first ones back memory and wake threads.
 constexpr uint32_t kWarmUp = 8;
 constexpr uint32_t kLeast = 16;
+constexpr uint32_t kMost = 512;
 
 ModelConfig CutDown(const ModelConfig& whole, DenseTypes types) {
   ModelConfig config = whole;
@@ -39,6 +39,15 @@ ModelConfig CutDown(const ModelConfig& whole, DenseTypes types) {
   config.vocab_size = static_cast<uint32_t>(
       std::min<uint64_t>(whole.vocab_size, std::max<uint64_t>(kHeadBytes / row_bytes, 256)));
   return config;
+}
+
+// Keys and values of positions that nothing was computed for.
+void FillUpTo(uint32_t position, const ModelConfig& config, KvCache& kv) {
+  const std::vector<float> row(config.key_value_size(), 0x1p-4F);
+  for (uint32_t layer = 0; layer < config.num_hidden_layers; ++layer) {
+    for (uint32_t at = 0; at < position; ++at) kv.Write(layer, at, row.data(), row.data());
+  }
+  kv.Commit(position);
 }
 
 }  // namespace
@@ -59,8 +68,9 @@ Result<ComputeTimes> MeasureCompute(const PlannedModel& planned, const ComputeOp
       kExpertBytes / stride, std::min(uint64_t{2} * config.experts_per_token, most_slots),
       most_slots);
   PICCHIO_ASSIGN_OR_RETURN(const MemoryInfo memory, ReadMemoryInfo());
+  const uint32_t context = options.position + 1;
   const uint64_t needed =
-      dense_bytes + slots * stride + KvCache::BytesFor(config, kContext) +
+      dense_bytes + slots * stride + KvCache::BytesFor(config, context) +
       ForwardPass::WorkingBytes(config, planned.layout, {.max_rows = 1}, options.num_threads);
   if (needed > memory.FreeForUs()) {
     return Error(Code::kResourceExhausted,
@@ -75,22 +85,24 @@ Result<ComputeTimes> MeasureCompute(const PlannedModel& planned, const ComputeOp
                                               {.num_slots = static_cast<size_t>(slots)}));
   PICCHIO_ASSIGN_OR_RETURN(const auto forward,
                            ForwardPass::Create(model, *experts, pool, {.max_rows = 1}));
-  PICCHIO_ASSIGN_OR_RETURN(KvCache kv, KvCache::Create(config, kContext));
+  PICCHIO_ASSIGN_OR_RETURN(KvCache kv, KvCache::Create(config, context));
+  FillUpTo(options.position, config, kv);
 
   std::vector<double> attention;
   std::vector<double> mlp;
   std::vector<double> head;
   const Clock::time_point begin = Clock::now();
-  for (uint32_t position = 0; position < kContext; ++position) {
+  for (uint32_t sample = 0; sample < kMost; ++sample) {
     if (stop.load(std::memory_order_relaxed)) return Status(Code::kCancelled, "stopped");
     // Another token each time, far from the one before.
-    const auto token = static_cast<int32_t>(uint64_t{position} * 2654435761U % config.vocab_size);
+    const auto token = static_cast<int32_t>(uint64_t{sample} * 2654435761U % config.vocab_size);
     const SequenceInput input{.kv = &kv, .tokens = std::span(&token, 1)};
     const StepStats before = forward->stats();
     PICCHIO_RETURN_IF_ERROR(
         forward->Step(std::span(&input, 1), [](const LogitsRow&) { return Status::Ok(); }));
     const StepStats after = forward->stats();
-    if (position < kWarmUp) continue;
+    PICCHIO_RETURN_IF_ERROR(kv.Rewind(options.position));
+    if (sample < kWarmUp) continue;
     attention.push_back(Seconds(after.attention - before.attention));
     mlp.push_back(Seconds(after.mlp - before.mlp));
     head.push_back(Seconds(after.head - before.head));

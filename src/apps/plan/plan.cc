@@ -9,6 +9,14 @@
 namespace picchio {
 namespace {
 
+// Of a run with that memory, which was planned with those wishes.
+Result<HitRates> HitsWith(const MemoryPlan& memory, const MemoryWishes& wishes,
+                          const ModelConfig& config, const AccessTrace& trace) {
+  // More slots than a layer has experts would stay empty: the plan has none such.
+  const uint32_t per_layer = std::min(wishes.slots_per_layer.value_or(0), config.num_experts);
+  return HitsOf(trace, static_cast<size_t>(memory.num_slots), per_layer);
+}
+
 // Cases of one model and one text.
 class Planner {
  public:
@@ -22,7 +30,7 @@ class Planner {
         made.memory,
         PlanRun(model_.DemandFor(options_.num_threads, int8_attention), wishes, memory));
     PICCHIO_ASSIGN_OR_RETURN(made.hits,
-                             HitsOf(options_.trace, static_cast<size_t>(made.memory.num_slots)));
+                             HitsWith(made.memory, wishes, model_.config, options_.trace));
     Forecasts(made, options_.bytes_per_second,
               int8_attention && options_.int8_compute ? *options_.int8_compute : options_.compute);
     return made;
@@ -71,6 +79,11 @@ Status CheckTrace(const AccessTrace& trace, const ModelConfig& config) {
                  config.num_moe_layers() * config.num_experts, config.num_experts,
                  config.experts_per_token);
   }
+  for (const AccessTrace::List& list : trace.lists) {
+    if (config.layers[static_cast<size_t>(list.layer)].moe) continue;
+    return Error(Code::kInvalidArgument,
+                 "the trace asks layer {} for experts, but this model has none there", list.layer);
+  }
   return Status::Ok();
 }
 
@@ -84,12 +97,17 @@ Result<size_t> ReadsAtOnce(const PlannedModel& model, const PlanOptions& options
       const MemoryPlan memory,
       PlanRun(model.DemandFor(options.num_threads, false), options.wishes, options.memory));
   PICCHIO_ASSIGN_OR_RETURN(const HitRates hits,
-                           HitsOf(options.trace, static_cast<size_t>(memory.num_slots)));
+                           HitsWith(memory, options.wishes, model.config, options.trace));
   const double miss_rate = 1 - hits.whole;
   const double chosen = model.config.experts_per_token;
   // Of the layers that miss any, the mean.
   const double some = 1 - std::pow(1 - miss_rate, chosen);
   return some > 0 ? static_cast<size_t>(std::max(1L, std::lround(chosen * miss_rate / some))) : 1;
+}
+
+uint32_t MiddleOf(uint32_t prompt, size_t tokens, uint32_t context) {
+  const uint64_t end = std::min<uint64_t>(uint64_t{prompt} + tokens, context);
+  return static_cast<uint32_t>((std::min<uint64_t>(prompt, end - 1) + end - 1) / 2);
 }
 
 Result<PlanReport> MakePlan(const PlannedModel& model, const PlanOptions& options) {
@@ -101,10 +119,12 @@ Result<PlanReport> MakePlan(const PlannedModel& model, const PlanOptions& option
   const uint64_t free = options.memory.FreeForUs();
   MemoryWishes twice = options.wishes;
   if (twice.cache_bytes) *twice.cache_bytes *= 2;
+  if (twice.slots_per_layer) *twice.slots_per_layer *= 2;
+  const bool cache_alone = twice.cache_bytes || twice.slots_per_layer;
   PICCHIO_ASSIGN_OR_RETURN(
       PlanCase more,
-      planner.Case(twice.cache_bytes ? std::string("an expert cache twice as large")
-                                     : fmt::format("twice the memory ({})", FormatMemory(2 * free)),
+      planner.Case(cache_alone ? std::string("an expert cache twice as large")
+                               : fmt::format("twice the memory ({})", FormatMemory(2 * free)),
                    MemoryOf(2 * free), twice, false));
   report.changes.push_back(std::move(more));
   report.changes.push_back(planner.Otherwise(

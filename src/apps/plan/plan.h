@@ -20,6 +20,8 @@ struct PlanOptions {
   MemoryInfo memory{};  // What there is, or is to be.
   MemoryWishes wishes{};
   int num_threads = 1;
+  // Where in the context the text is on average: `compute` was measured there.
+  uint32_t position = 0;
   AccessTrace trace{};  // Which experts the text asks for: a recorded one's, or MakeRouting's.
   // Measured, or told.
   double bytes_per_second = 0;
@@ -53,6 +55,9 @@ MemoryInfo MemoryOf(uint64_t bytes);
 // Experts that a layer that reads at all reads at once, as far as memory and text say; at least 1.
 // Fails as MakePlan does.
 Result<size_t> ReadsAtOnce(const PlannedModel& model, const PlanOptions& options);
+
+// The middle of a text of so many tokens behind a prompt of so many, as far as a context goes.
+uint32_t MiddleOf(uint32_t prompt, size_t tokens, uint32_t context);
 
 // Fails as PlanRun does where the memory is too little, and with kInvalidArgument where the trace
 // is another model's, or holds no token but a prompt's.

@@ -106,6 +106,9 @@ std::string PlanText(const PlanContext& context, const PlanReport& report) {
       {"expert cache", fmt::format("{} of {} experts ({})", memory.num_slots,
                                    SizesOf(model.config).num_expert_records,
                                    Percent(HeldShare(model, report.now)))},
+      {"text", fmt::format("{}; attention as in their middle, position {} of the context: it takes "
+                           "longer further on",
+                           context.text, context.options.position)},
       {"hits", fmt::format("{} of a token's {} experts, {} once warm; {}",
                            Percent(report.now.hits.whole), SizesOf(model.config).records_per_token,
                            Percent(report.now.hits.warm), context.routing)},
@@ -136,6 +139,8 @@ Json PlanJson(const PlanContext& context, const PlanReport& report) {
           {"records_per_token", SizesOf(model.config).records_per_token},
           {"record_bytes", model.slot_bytes},
           {"threads", context.options.num_threads},
+          {"text", context.text},
+          {"position", context.options.position},
           {"memory",
            {{"given", context.memory},
             {"free_bytes", memory.free_bytes},

@@ -15,6 +15,7 @@ struct PlanContext {
   const PlannedModel& model;
   const PlanOptions& options;
   std::string memory{};   // "4.00 GiB, as told", "19.2 GiB are free here".
+  std::string text{};     // "256 tokens behind a prompt of 512".
   std::string routing{};  // Where the hits come from.
   std::string storage{};  // How the rate was come by.
   std::vector<std::string> notes{};

@@ -1,8 +1,11 @@
 #include "apps/plan/plan.h"
 
+#include <algorithm>
+
 #include "apps/plan/measure_compute.h"
 #include "apps/plan/plan_report.h"
 #include "base/units.h"
+#include "experts/cache_simulator.h"
 #include "support/test_support.h"
 
 namespace picchio {
@@ -19,6 +22,7 @@ PlanOptions Options(double bytes_per_second) {
   options.memory = MemoryOf(6_GiB);
   options.wishes.longest_prompt = 512;
   options.num_threads = 4;
+  options.position = 523;
   options.trace = MakeRouting(Qwen3().config, Qwen3().layout, 0.5, 24);
   options.bytes_per_second = bytes_per_second;
   options.compute = {.attention = 0.02, .experts = 0.015, .head = 0.005};
@@ -30,6 +34,7 @@ PlanContext Context(const PlannedModel& model, const PlanOptions& options) {
   return {.model = model,
           .options = options,
           .memory = "6 GiB, as told",
+          .text = "24 tokens behind a prompt of 512",
           .routing = "made up",
           .storage = "as told",
           .notes = {"a note"}};
@@ -88,10 +93,13 @@ TEST(Plan, SaysWhatLimitsAndWhatHelps) {
   EXPECT_THAT(text, HasSubstr("Most would help "));
   EXPECT_THAT(text, HasSubstr("Threads mostly wait: half of the 4 would do"));
   EXPECT_THAT(text, HasSubstr("note: a note\n"));
+  EXPECT_THAT(text, HasSubstr("24 tokens behind a prompt of 512; attention as in their middle, "
+                              "position 523 of the context"));
   EXPECT_THAT(text, HasSubstr("48 layers of 128 experts, 8 at a time; experts INT4, attention "
                               "BF16, head INT8"));
   const Json json = PlanJson(Context(model, options), report);
   EXPECT_EQ(json["records_per_token"], 384);
+  EXPECT_EQ(json["position"], 523);
   EXPECT_EQ(json["prediction"]["slots"], report.now.memory.num_slots);
   EXPECT_EQ(json["changes"].size(), 3u);
   EXPECT_EQ(json["changes"][0]["what"], report.changes.front().what);
@@ -118,6 +126,40 @@ TEST(Plan, ACacheThatWasAskedForIsDoubled) {
     doubled = doubled || change.memory.num_slots == 2_GiB / (41 * 64_KiB);
   }
   EXPECT_TRUE(doubled);
+}
+
+TEST(Plan, LayersMayHaveTheirOwnSlots) {
+  const PlannedModel model = Qwen3();
+  PlanOptions options = Options(1e9);
+  options.wishes.slots_per_layer = 20;
+  ASSERT_OK_AND_ASSIGN(const PlanReport report, MakePlan(model, options));
+  EXPECT_EQ(report.now.memory.num_slots, 48u * 20);
+  const uint64_t hits =
+      SimulateHits(options.trace, {.num_positions = 48u * 20, .positions_per_layer = 20});
+  const uint64_t shared = SimulateHits(options.trace, {.num_positions = 48u * 20});
+  EXPECT_NE(hits, shared) << "or the test shows nothing";
+  EXPECT_DOUBLE_EQ(report.now.hits.whole, static_cast<double>(hits) / (24 * 384));
+  const auto doubled = std::ranges::find_if(report.changes, [](const PlanCase& change) {
+    return change.what == "an expert cache twice as large";
+  });
+  ASSERT_NE(doubled, report.changes.end());
+  EXPECT_EQ(doubled->memory.num_slots, 48u * 40);
+  // More than a layer has experts are as many.
+  options.memory = MemoryOf(64_GiB);
+  options.wishes.slots_per_layer = 1000;
+  ASSERT_OK_AND_ASSIGN(const PlanReport all, MakePlan(model, options));
+  EXPECT_EQ(all.now.memory.num_slots, 48u * 128);
+  EXPECT_EQ(all.now.hits.whole, HitsOf(options.trace, size_t{48} * 128).value().whole);
+}
+
+TEST(Plan, TheMiddleOfATextIsWithinTheContext) {
+  EXPECT_EQ(MiddleOf(512, 256, 8192), 639u);  // 512 to 767.
+  EXPECT_EQ(MiddleOf(1, 20, 512), 10u);
+  EXPECT_EQ(MiddleOf(1, 1, 512), 1u);
+  EXPECT_EQ(MiddleOf(512, 256, 600), 555u);  // 512 to 599.
+  EXPECT_EQ(MiddleOf(5000, 10, 64), 63u);
+  EXPECT_EQ(MiddleOf(5, 0, 64), 4u);
+  EXPECT_EQ(MiddleOf(UINT32_MAX, SIZE_MAX / 2, 1), 0u);
 }
 
 TEST(Plan, ReadsComeAsManyAtOnceAsALayerMisses) {
@@ -147,15 +189,23 @@ TEST(Plan, WhatCannotBePlannedIsSaid) {
   options.trace.header = {
       .num_layers = 48, .num_experts = 128, .experts_per_token = 8, .num_records = 6144};
   EXPECT_THAT(MakePlan(Qwen3(), options), Fails(Code::kInvalidArgument, "no token after it"));
+  PlannedModel model = Qwen3();
+  options = Options(1e9);
+  model.config.layers[5].moe = false;
+  options.trace.header.num_records -= 128;
+  EXPECT_THAT(MakePlan(model, options),
+              Fails(Code::kInvalidArgument,
+                    "the trace asks layer 5 for experts, but this model has none there"));
 }
 
 TEST(MeasureCompute, RunsEveryShapeCutDown) {
   for (const char* shape : {"tiny-qwen3", "tiny-gpt-oss"}) {
     ASSERT_OK_AND_ASSIGN(const PlannedModel model, FindPlannedModel(shape));
     for (const bool int8 : {false, true}) {
-      ASSERT_OK_AND_ASSIGN(
-          const ComputeTimes times,
-          MeasureCompute(model, {.num_threads = 1, .int8_attention = int8, .seconds = 0}, kGoOn));
+      // At the beginning, and where windows have gone round several times.
+      const ComputeOptions options{
+          .num_threads = 1, .int8_attention = int8, .position = int8 ? 1000U : 0U, .seconds = 0};
+      ASSERT_OK_AND_ASSIGN(const ComputeTimes times, MeasureCompute(model, options, kGoOn));
       EXPECT_GT(times.attention, 0);
       EXPECT_GT(times.experts, 0);
       EXPECT_GT(times.head, 0);

@@ -35,6 +35,19 @@ std::vector<size_t> PassBegins(const AccessTrace& trace) {
   return begins;
 }
 
+// The first pass that is not a prompt's.
+size_t FirstToken(const AccessTrace& trace, std::span<const size_t> begins) {
+  const auto is_token = [&](size_t pass) {
+    for (size_t i = begins[pass]; i < begins[pass + 1]; ++i) {
+      if (trace.lists[i].experts.size() > trace.header.experts_per_token) return false;
+    }
+    return true;
+  };
+  size_t pass = 0;
+  while (pass + 1 < begins.size() && !is_token(pass)) ++pass;
+  return pass;
+}
+
 }  // namespace
 
 AccessTrace MakeRouting(const ModelConfig& config, const ExpertRecordLayout& layout, double skew,
@@ -82,23 +95,22 @@ AccessTrace MakeRouting(const ModelConfig& config, const ExpertRecordLayout& lay
   return trace;
 }
 
-Result<HitRates> HitsOf(const AccessTrace& trace, size_t num_slots) {
+size_t TokensOf(const AccessTrace& trace) {
+  const std::vector<size_t> begins = PassBegins(trace);
+  return begins.size() - 1 - FirstToken(trace, begins);
+}
+
+Result<HitRates> HitsOf(const AccessTrace& trace, size_t num_slots, size_t slots_per_layer) {
   const std::vector<size_t> begins = PassBegins(trace);
   const size_t num_passes = begins.size() - 1;
-  size_t prompt = 0;
-  const auto is_decode = [&](size_t pass) {
-    for (size_t i = begins[pass]; i < begins[pass + 1]; ++i) {
-      if (trace.lists[i].experts.size() > trace.header.experts_per_token) return false;
-    }
-    return true;
-  };
-  while (prompt < num_passes && !is_decode(prompt)) ++prompt;
+  const size_t prompt = FirstToken(trace, begins);
   if (DemandsOf(std::span(trace.lists).subspan(begins[prompt])) == 0) {
     return Error(Code::kInvalidArgument,
                  "the trace holds a prompt and no token after it: nothing to plan");
   }
   const size_t middle = prompt + (num_passes - prompt) / 2;
-  const CacheDirectory::Options options{.num_positions = num_slots};
+  const CacheDirectory::Options options{.num_positions = num_slots,
+                                        .positions_per_layer = slots_per_layer};
   // Decisions depend on what came before alone, so hits of a part are a difference.
   const auto hits_until = [&](size_t pass) {
     AccessTrace part;

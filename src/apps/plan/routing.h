@@ -23,9 +23,13 @@ struct HitRates {
   double warm = 0;   // Of their second half.
 };
 
-// Hits of the usual policy with so many slots, as shares of the demands. Passes before the first
-// that asks no layer for more than top_k experts are a prompt's: they fill the cache and are not
-// counted. Fails with kInvalidArgument where no other pass follows that asks for any.
-Result<HitRates> HitsOf(const AccessTrace& trace, size_t num_slots);
+// Passes before the first that asks no layer for more than top_k experts are a prompt's; all others
+// are tokens of the text: so many of them.
+size_t TokensOf(const AccessTrace& trace);
+
+// Hits of the usual policy with so many slots, shared by all layers or, with `slots_per_layer`, in
+// equal parts, as shares of the demands of the text's tokens; its prompt fills the cache and is not
+// counted. Fails with kInvalidArgument where no token follows it that asks for any expert.
+Result<HitRates> HitsOf(const AccessTrace& trace, size_t num_slots, size_t slots_per_layer = 0);
 
 }  // namespace picchio

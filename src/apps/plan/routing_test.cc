@@ -71,6 +71,9 @@ TEST(Routing, HitsAreThoseOfTheDecodePasses) {
   ASSERT_OK_AND_ASSIGN(const HitRates hits, HitsOf(trace, 16));
   EXPECT_DOUBLE_EQ(hits.whole, 13.0 / 16);
   EXPECT_DOUBLE_EQ(hits.warm, 1);
+  EXPECT_EQ(TokensOf(trace), 4u);
+  EXPECT_EQ(TokensOf(Trace({{0, {0, 1, 2}}})), 0u);
+  EXPECT_EQ(TokensOf(Trace({})), 0u);
   // A prompt alone, also one of which a layer asks for few experts; nothing at all, in two ways.
   for (const AccessTrace& none :
        {Trace({{0, {0, 1, 2}}}), Trace({{0, {0, 1, 2}}, {1, {0}}}), Trace({}), Trace({{0, {}}})}) {
