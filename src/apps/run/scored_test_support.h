@@ -22,6 +22,8 @@ struct Scored {
     return options;
   }
 
+  Scored() = default;  // Without an engine yet.
+
   explicit Scored(const Path& folder, const StorageOptions& storage = {},
                   std::optional<uint32_t> slots_per_layer = {})
       : Scored(folder, Options(storage, slots_per_layer)) {}
