@@ -203,7 +203,7 @@ TEST(ExpertCacheOverdueTest, PreloadsThatHangDoNotKeepALaterDemand) {
 TEST(ExpertCacheOverdueTest, PreloadsThatHangForGoodCountAsDone) {
   GatedSource::Gate gate;
   const auto cache =
-      ImpatientCache(10, Tiers(std::make_unique<GatedSource>(MemorySource(), &gate)));
+      ImpatientCache(10, WithFallback(std::make_unique<GatedSource>(MemorySource(), &gate)));
   std::vector<CacheDirectory::Uses> uses;
   for (int i = 0; i < 6; ++i) uses.push_back({{2, i}, 50.0 - i});
   cache->Preload(uses);
