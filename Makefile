@@ -33,7 +33,7 @@ bench:
 	@scripts/deps --bench
 	@$(MAKE) --no-print-directory build CMAKE_ARGS=-DPICCHIO_BENCH=ON
 	@$(BUILD)/src/format/quantize_bench
-	@$(BUILD)/src/kernels/products_bench
+	@$(BUILD)/picchio bench kernels
 	@$(BUILD)/picchio run models/demo -p "Once upon a time" -n 1000 --ignore-eos --temp 0 --stats >/dev/null
 
 # Formats every source in place.

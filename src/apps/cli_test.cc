@@ -13,7 +13,7 @@ TEST(Cli, HelpAndUsage) {
   EXPECT_EQ(Picchio("--help").exit_code, 0);
   for (const char* command :
        {"convert", "pack", "verify", "diff", "inspect", "tokenize", "run", "perplexity", "doctor",
-        "bench io", "bench cache", "bench run", "plan"}) {
+        "bench io", "bench cache", "bench kernels", "bench run", "plan"}) {
     const Outcome help = Picchio(std::string(command) + " --help");
     EXPECT_EQ(help.exit_code, 0);
     EXPECT_THAT(help.out, testing::HasSubstr("Example")) << command;
@@ -22,6 +22,9 @@ TEST(Cli, HelpAndUsage) {
   EXPECT_EQ(Picchio("").exit_code, 2);
   EXPECT_EQ(Picchio("nonsense").exit_code, 2);
   EXPECT_EQ(Picchio("run " + Shell(DemoModel()) + " -p x --threads 0").exit_code, 2);
+  for (const char* usage : {"--sets avx9", "--weights int5", "--rows 0", "--memory-mib 1"}) {
+    EXPECT_EQ(Picchio(std::string("bench kernels ") + usage).exit_code, 2) << usage;
+  }
 }
 
 TEST(Cli, DemoModelIsWhole) {

@@ -111,6 +111,22 @@ struct Avx2Vector {
     return FloatsFromInt8(_mm_shuffle_epi8(LoadBytes(kTwiceE2m1), LoadNibbles(p)));
   }
 
+  // --- Products of bytes, as many as a register holds: the limit of the quantised products ---
+
+  using Bytes = __m256i;
+  // Chains of them, and of F, that the registers hold beside what is multiplied.
+  static constexpr size_t kByteChains = 10;
+  static constexpr size_t kFloatChains = 5;
+
+  static Bytes SetBytes(int8_t a) { return _mm256_set1_epi8(a); }
+  // Lane j of 32 bits: sum + the products of bytes 4j..4j+3, a unsigned.
+  static Bytes AddProducts(Bytes sum, Bytes a, Bytes b) {
+    return _mm256_add_epi32(sum,
+                            _mm256_madd_epi16(_mm256_maddubs_epi16(a, b), _mm256_set1_epi16(1)));
+  }
+  // Hides from the compiler what the value is.
+  static void Hide(Bytes& a) { asm volatile("" : "+x"(a)); }
+
   // --- Quantising ---
 
   // The nearest integers, ties to even, as bytes; |a| <= 127.

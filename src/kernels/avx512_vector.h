@@ -76,6 +76,13 @@ struct Avx512Vector : Avx2Vector<Unit> {
     return FloatsFromInt8(_mm_shuffle_epi8(Base::LoadBytes(kTwiceE2m1), Base::LoadNibbles(p)));
   }
 
+  using Bytes = __m512i;
+  static constexpr size_t kByteChains = 10;
+  static constexpr size_t kFloatChains = 10;
+  static Bytes SetBytes(int8_t a) { return _mm512_set1_epi8(a); }
+  static Bytes AddProducts(Bytes sum, Bytes a, Bytes b) { return _mm512_dpbusd_epi32(sum, a, b); }
+  static void Hide(Bytes& a) { asm volatile("" : "+v"(a)); }
+
   static void StoreRounded(int8_t* p, F a) {
     Base::StoreBytes(p, _mm512_cvtsepi32_epi8(_mm512_cvtps_epi32(a)));
   }

@@ -3,6 +3,7 @@
 #include "kernels/avx2_vector.h"
 #include "kernels/kernel_tables.h"
 #include "kernels/vector_kernels.h"
+#include "kernels/vector_limits.h"
 #include "kernels/vnni_vector.h"
 
 namespace picchio {
@@ -16,10 +17,12 @@ struct Vpdpbusd {
   }
 };
 
+using V = VnniVector<Avx2Vector<Unit>, Vpdpbusd>;
+
 }  // namespace
 
-constinit const Kernels kAvxVnniKernels =
-    vector::KernelsOver<VnniVector<Avx2Vector<Unit>, Vpdpbusd>>(InstructionSet::kAvxVnni);
+constinit const Kernels kAvxVnniKernels = vector::KernelsOver<V>(InstructionSet::kAvxVnni);
+constinit const CoreLimits kAvxVnniLimits = vector::LimitsOver<V>(InstructionSet::kAvxVnni);
 
 }  // namespace picchio
 

@@ -150,6 +150,15 @@ struct NeonVector {
     }
   }
 
+  using Bytes = int8x16_t;
+  static constexpr size_t kByteChains = 12;
+  static constexpr size_t kFloatChains = 5;
+  static Bytes SetBytes(int8_t a) { return vdupq_n_s8(a); }
+  static Bytes AddProducts(Bytes sum, Bytes a, Bytes b) {
+    return vreinterpretq_s8_s32(vdotq_s32(vreinterpretq_s32_s8(sum), a, b));
+  }
+  static void Hide(Bytes& a) { asm volatile("" : "+w"(a)); }
+
   struct Lanes {
     float32x4_t low, high;
   };

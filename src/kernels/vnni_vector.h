@@ -17,6 +17,15 @@ template <typename Base, typename Instruction>
 struct VnniVector : Base {
   using Lanes = typename Base::Lanes;
 
+  using Bytes = typename Base::Bytes;
+  static Bytes AddProducts(Bytes sum, Bytes a, Bytes b) {
+    if constexpr (sizeof(Bytes) == sizeof(__m256i)) {
+      return Instruction::Run(sum, a, b);
+    } else {
+      return Base::AddProducts(sum, a, b);  // In a wider register.
+    }
+  }
+
   static Lanes DotInt4(const typename Base::Int4Group& w, const int8_t* codes,
                        const int32_t* offsets) {
     __m256i sum = Instruction::Run(Base::Load32(offsets), w.even, Base::Load32(codes));

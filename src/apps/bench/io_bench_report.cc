@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "apps/bench/html_page.h"
+#include "apps/bench/spread_json.h"
 #include "apps/bench/svg_chart.h"
 #include "apps/bench/text_table.h"
 #include "base/human.h"
@@ -114,10 +115,6 @@ Chart ChartOf(const IoBenchReport& report, std::string title, std::string y_labe
 
 Spread Scaled(const Spread& spread, double factor) {
   return {factor * spread.median, factor * spread.least, factor * spread.greatest};
-}
-
-Json SpreadJson(const Spread& spread) {
-  return {{"median", spread.median}, {"least", spread.least}, {"greatest", spread.greatest}};
 }
 
 }  // namespace

@@ -6,6 +6,7 @@ namespace picchio {
 void AddBenchCommand(Command& commands) {
   Command bench = commands.Sub("bench", "Measure parts of a run");
   AddBenchIoCommand(bench);
+  AddBenchKernelsCommand(bench);
   AddBenchCacheCommand(bench);
   AddBenchRunCommand(bench);
 }

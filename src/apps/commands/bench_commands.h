@@ -7,6 +7,7 @@ namespace picchio {
 
 void AddBenchCacheCommand(Command& bench);
 void AddBenchIoCommand(Command& bench);
+void AddBenchKernelsCommand(Command& bench);
 void AddBenchRunCommand(Command& bench);
 
 }  // namespace picchio
