@@ -111,6 +111,13 @@ struct Avx2Vector {
     return FloatsFromInt8(_mm_shuffle_epi8(LoadBytes(kTwiceE2m1), LoadNibbles(p)));
   }
 
+  // Sixteen of HalfE8m0 (float_bits.h).
+  static F LoadHalfE8m0(const uint8_t* p) {
+    const __m128i bytes = LoadBytes(p);
+    return {HalfE8m0s(_mm256_cvtepu8_epi32(bytes)),
+            HalfE8m0s(_mm256_cvtepu8_epi32(_mm_srli_si128(bytes, 8)))};
+  }
+
   // --- Products of bytes, as many as a register holds: the limit of the quantised products ---
 
   using Bytes = __m256i;
@@ -154,14 +161,21 @@ struct Avx2Vector {
                         _mm256_mullo_epi32(sums, _mm256_set1_epi32(factor)));
   }
 
-  // --- Eight lanes of a quantised product ---
+  // --- Eight lanes of a quantised product, for each of the rows of weights in a register ---
+  //
+  // What takes a pointer `a` to something of the first row takes one `b` to that of the second: the
+  // same where there is only one, and not looked at where registers hold one row.
 
   using Lanes = __m256;
+  static constexpr size_t kLaneRows = 1;
 
   static Lanes ZeroLanes() { return _mm256_setzero_ps(); }
-  static Lanes FmaLanes(Lanes p, float scale, Lanes acc) {
-    return _mm256_fmadd_ps(p, _mm256_set1_ps(scale), acc);
+  // acc + p times each row's scale, fused.
+  static Lanes FmaLanes(Lanes p, const float* a, const float* /*b*/, Lanes acc) {
+    return _mm256_fmadd_ps(p, _mm256_broadcast_ss(a), acc);
   }
+  // The sums of the rows, one after the other.
+  static void Trees(Lanes a, float* sums) { sums[0] = Tree(a); }
   // Lanes j and j + 4, then j + 2, then j + 1.
   static float Tree(Lanes a) {
     const __m128 t = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
@@ -172,8 +186,8 @@ struct Avx2Vector {
   struct Int4Group {
     __m256i even, odd;  // 0..15
   };
-  static Int4Group LoadInt4Group(const uint8_t* p) {
-    const __m256i bytes = Load32(p);
+  static Int4Group LoadInt4Group(const uint8_t* a, const uint8_t* /*b*/) {
+    const __m256i bytes = Load32(a);
     const __m256i mask = _mm256_set1_epi8(15);
     return {_mm256_and_si256(bytes, mask), _mm256_and_si256(_mm256_srli_epi16(bytes, 4), mask)};
   }
@@ -187,7 +201,9 @@ struct Avx2Vector {
   struct Int8Group {
     __m256i first, second;
   };
-  static Int8Group LoadInt8Group(const int8_t* p) { return {Load32(p), Load32(p + 32)}; }
+  static Int8Group LoadInt8Group(const int8_t* a, const int8_t* /*b*/) {
+    return {Load32(a), Load32(a + 32)};
+  }
   // Signs move from the weights to the activations: |w| * (q * sign(w)), at most 2 * 128 * 127 a
   // word, where w + 128 would overflow it. The offsets are not needed.
   static Lanes DotInt8(const Int8Group& w, const int8_t* codes, const int32_t* /*offsets*/) {
@@ -203,8 +219,8 @@ struct Avx2Vector {
   struct Mxfp4Block {
     __m256i weights;  // Twice the value + 12: 0..24; the even elements, then the odd ones.
   };
-  static Mxfp4Block LoadMxfp4Block(const uint8_t* p) {
-    const __m256i both = _mm256_broadcastsi128_si256(LoadBytes(p));
+  static Mxfp4Block LoadMxfp4Block(const uint8_t* a, const uint8_t* /*b*/) {
+    const __m256i both = _mm256_broadcastsi128_si256(LoadBytes(a));
     const __m256i codes = _mm256_and_si256(_mm256_srlv_epi64(both, _mm256_setr_epi64x(0, 0, 4, 4)),
                                            _mm256_set1_epi8(15));
     const __m128i values = _mm_add_epi8(LoadBytes(kTwiceE2m1), _mm_set1_epi8(12));
@@ -244,6 +260,14 @@ struct Avx2Vector {
   static F FloatsFromInt8(__m128i bytes) {
     return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
             _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)))};
+  }
+  static __m256 HalfE8m0s(__m256i e) {
+    const __m256i normal = _mm256_slli_epi32(_mm256_sub_epi32(e, _mm256_set1_epi32(1)), 23);
+    const __m256i denormal = _mm256_sllv_epi32(_mm256_set1_epi32(0x00200000), e);
+    const __m256i number =
+        _mm256_blendv_epi8(denormal, normal, _mm256_cmpgt_epi32(e, _mm256_set1_epi32(1)));
+    return _mm256_castsi256_ps(_mm256_blendv_epi8(number, _mm256_set1_epi32(0x7fc00000),
+                                                  _mm256_cmpeq_epi32(e, _mm256_set1_epi32(255))));
   }
   static void SplitPairs(__m256 a, __m256 b, __m256& even, __m256& odd) {
     const __m256d e = _mm256_castps_pd(_mm256_shuffle_ps(a, b, 0x88));

@@ -75,7 +75,7 @@ class EqualityCheck {
  public:
   EqualityCheck(const Kernels& kernels, const Kernels& reference)
       : k_(kernels), reference_(reference), random_(7) {
-    for (const size_t cols : {2, 8, 24, 32, 40, 64, 66, 96, 128, 160, 224, 320, 608}) {
+    for (const size_t cols : {2, 8, 24, 32, 40, 64, 66, 96, 128, 160, 224, 320, 608, 1344, 1400}) {
       CheckQuantized(cols);
       CheckDecoded(cols);
     }

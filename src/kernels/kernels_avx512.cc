@@ -4,18 +4,13 @@
 #include "kernels/kernel_tables.h"
 #include "kernels/vector_kernels.h"
 #include "kernels/vector_limits.h"
-#include "kernels/vnni_vector.h"
 
 namespace picchio {
 namespace {
 
 struct Unit {};
 
-struct Vpdpbusd {
-  static __m256i Run(__m256i sum, __m256i a, __m256i b) { return _mm256_dpbusd_epi32(sum, a, b); }
-};
-
-using V = VnniVector<Avx512Vector<Unit>, Vpdpbusd>;
+using V = Avx512Vector<Unit>;
 
 }  // namespace
 

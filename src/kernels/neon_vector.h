@@ -150,6 +150,14 @@ struct NeonVector {
     }
   }
 
+  static F LoadHalfE8m0(const uint8_t* p) {
+    return Map([p](int i) {
+      float scales[4];
+      for (int j = 0; j < 4; ++j) scales[j] = HalfE8m0(p[4 * i + j]);
+      return vld1q_f32(scales);
+    });
+  }
+
   using Bytes = int8x16_t;
   static constexpr size_t kByteChains = 12;
   static constexpr size_t kFloatChains = 5;
@@ -163,10 +171,13 @@ struct NeonVector {
     float32x4_t low, high;
   };
 
+  static constexpr size_t kLaneRows = 1;
+
   static Lanes ZeroLanes() { return {vdupq_n_f32(0), vdupq_n_f32(0)}; }
-  static Lanes FmaLanes(const Lanes& p, float scale, const Lanes& acc) {
-    return {vfmaq_n_f32(acc.low, p.low, scale), vfmaq_n_f32(acc.high, p.high, scale)};
+  static Lanes FmaLanes(const Lanes& p, const float* a, const float* /*b*/, const Lanes& acc) {
+    return {vfmaq_n_f32(acc.low, p.low, *a), vfmaq_n_f32(acc.high, p.high, *a)};
   }
+  static void Trees(const Lanes& a, float* sums) { sums[0] = Tree(a); }
   static float Tree(const Lanes& a) {
     const float32x4_t t = vaddq_f32(a.low, a.high);
     const float32x2_t u = vadd_f32(vget_low_f32(t), vget_high_f32(t));
@@ -176,10 +187,10 @@ struct NeonVector {
   struct Int4Group {
     int8x16_t even[2], odd[2];  // 0..15
   };
-  static Int4Group LoadInt4Group(const uint8_t* p) {
+  static Int4Group LoadInt4Group(const uint8_t* a, const uint8_t* /*b*/) {
     Int4Group group;
     for (int i = 0; i < 2; ++i) {
-      const uint8x16_t bytes = vld1q_u8(p + 16 * i);
+      const uint8x16_t bytes = vld1q_u8(a + 16 * i);
       group.even[i] = vreinterpretq_s8_u8(vandq_u8(bytes, vdupq_n_u8(15)));
       group.odd[i] = vreinterpretq_s8_u8(vshrq_n_u8(bytes, 4));
     }
@@ -197,8 +208,8 @@ struct NeonVector {
   struct Int8Group {
     int8x16_t v[4];
   };
-  static Int8Group LoadInt8Group(const int8_t* p) {
-    return {{vld1q_s8(p), vld1q_s8(p + 16), vld1q_s8(p + 32), vld1q_s8(p + 48)}};
+  static Int8Group LoadInt8Group(const int8_t* a, const int8_t* /*b*/) {
+    return {{vld1q_s8(a), vld1q_s8(a + 16), vld1q_s8(a + 32), vld1q_s8(a + 48)}};
   }
   static Lanes DotInt8(const Int8Group& w, const int8_t* codes, const int32_t* /*offsets*/) {
     int32x4_t sums[2];
@@ -212,8 +223,8 @@ struct NeonVector {
   struct Mxfp4Block {
     int8x16_t even, odd;  // Twice the values.
   };
-  static Mxfp4Block LoadMxfp4Block(const uint8_t* p) {
-    const uint8x16_t bytes = vld1q_u8(p);
+  static Mxfp4Block LoadMxfp4Block(const uint8_t* a, const uint8_t* /*b*/) {
+    const uint8x16_t bytes = vld1q_u8(a);
     const int8x16_t values = vld1q_s8(kTwiceE2m1);
     return {vqtbl1q_s8(values, vandq_u8(bytes, vdupq_n_u8(15))),
             vqtbl1q_s8(values, vshrq_n_u8(bytes, 4))};

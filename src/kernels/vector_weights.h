@@ -1,8 +1,8 @@
 // The weights of one row, sixteen at a time, as floats: what Dot16 is taken with.
 //
-// Each class has At(i), the weights i..i+15 for a multiple of 16, Tail(i, count) for fewer than 16
-// that end the row, with unspecified weights behind them, and Finish(sum), the row's result.
-// V is a vector class (avx2_vector.h).
+// Each class has kBytes, those of sixteen weights, At(i), the weights i..i+15 for a multiple of 16,
+// Tail(i, count) for fewer than 16 that end the row, with unspecified weights behind them, and
+// Finish(sum), the row's result. V is a vector class (avx2_vector.h).
 #pragma once
 
 #include <cstddef>
@@ -26,6 +26,7 @@ struct Padded {
 
 template <typename V>
 struct Bf16Row {
+  static constexpr size_t kBytes = 32;
   Bf16Row(const Bf16Matrix& w, size_t r) : row(w.data + r * w.cols) {}
   typename V::F At(size_t i) const { return V::LoadBf16(row + i); }
   typename V::F Tail(size_t i, size_t count) const {
@@ -38,6 +39,7 @@ struct Bf16Row {
 
 template <typename V>
 struct F32Row {
+  static constexpr size_t kBytes = 64;
   F32Row(const F32Matrix& w, size_t r) : row(w.data + r * w.cols) {}
   typename V::F At(size_t i) const { return V::Load(row + i); }
   typename V::F Tail(size_t i, size_t count) const {
@@ -50,6 +52,7 @@ struct F32Row {
 
 template <typename V>
 struct Int8Row {
+  static constexpr size_t kBytes = 16;
   Int8Row(const Int8Matrix& w, size_t r) : row(w.codes + r * w.cols), scale(w.scales[r]) {}
   typename V::F At(size_t i) const { return V::LoadInt8(row + i); }
   typename V::F Tail(size_t i, size_t count) const {
@@ -63,6 +66,7 @@ struct Int8Row {
 
 template <typename V>
 struct Int4Row {
+  static constexpr size_t kBytes = 8;
   Int4Row(const Int4Matrix& w, size_t r)
       : row(w.codes + r * (w.cols / 2)), scales(w.scales + r * ((w.cols + 63) / 64)) {}
   typename V::F At(size_t i) const {
@@ -80,6 +84,7 @@ struct Int4Row {
 
 template <typename V>
 struct Mxfp4Row {
+  static constexpr size_t kBytes = 8;
   Mxfp4Row(const Mxfp4Matrix& w, size_t r)
       : row(w.blocks + r * (w.cols / 2)), exponents(w.exponents + r * (w.cols / 32)) {}
   typename V::F At(size_t i) const {

@@ -1,5 +1,5 @@
-// The quantised products of AVX2 with VPDPBUSD, which both AVX-VNNI and AVX-512 VNNI have: unsigned
-// bytes times signed bytes, four products added to a 32-bit lane.
+// The quantised products of AVX2 with VPDPBUSD: unsigned bytes times signed bytes, four products
+// added to a 32-bit lane.
 #pragma once
 
 #if defined(__x86_64__)
@@ -17,13 +17,8 @@ template <typename Base, typename Instruction>
 struct VnniVector : Base {
   using Lanes = typename Base::Lanes;
 
-  using Bytes = typename Base::Bytes;
-  static Bytes AddProducts(Bytes sum, Bytes a, Bytes b) {
-    if constexpr (sizeof(Bytes) == sizeof(__m256i)) {
-      return Instruction::Run(sum, a, b);
-    } else {
-      return Base::AddProducts(sum, a, b);  // In a wider register.
-    }
+  static __m256i AddProducts(__m256i sum, __m256i a, __m256i b) {
+    return Instruction::Run(sum, a, b);
   }
 
   static Lanes DotInt4(const typename Base::Int4Group& w, const int8_t* codes,
@@ -36,9 +31,9 @@ struct VnniVector : Base {
   struct Int8Group {
     __m256i first, second;  // w + 128
   };
-  static Int8Group LoadInt8Group(const int8_t* p) {
+  static Int8Group LoadInt8Group(const int8_t* a, const int8_t* /*b*/) {
     const __m256i sign = _mm256_set1_epi8(-128);
-    return {_mm256_xor_si256(Base::Load32(p), sign), _mm256_xor_si256(Base::Load32(p + 32), sign)};
+    return {_mm256_xor_si256(Base::Load32(a), sign), _mm256_xor_si256(Base::Load32(a + 32), sign)};
   }
   static Lanes DotInt8(const Int8Group& w, const int8_t* codes, const int32_t* offsets) {
     __m256i sum = Instruction::Run(Base::Load32(offsets), w.first, Base::Load32(codes));
