@@ -22,10 +22,9 @@ double PromptProgress::fraction() const {
 
 Result<Session> Session::Create(ForwardPass& forward, const ExpertCache& experts, uint32_t context,
                                 std::function<void()> between_layers) {
-  PICCHIO_ASSIGN_OR_RETURN(KvCache kv, KvCache::Create(forward.model().config, context));
-  Session session(forward, experts, std::move(kv), std::move(between_layers));
-  session.held_ids_.reserve(context);
-  return session;
+  PICCHIO_ASSIGN_OR_RETURN(KvSequence sequence,
+                           KvSequence::Create(forward.model().config, context));
+  return Session(forward, experts, std::move(sequence), std::move(between_layers));
 }
 
 uint64_t Session::BufferBytes(const ModelConfig& config) {
@@ -50,8 +49,7 @@ Result<RunStats> Session::Generate(Generation& generation, const RunHooks& hooks
 }
 
 Status Session::RunGeneration(Generation& generation, const RunHooks& hooks, RunStats& stats) {
-  PICCHIO_RETURN_IF_ERROR(GoBackToCommonPrefix(generation.ids()));
-  stats.reused_positions = kv_.length();
+  stats.reused_positions = sequence_.RewindTo(generation.ids());
 
   const auto receive = [&](const LogitsRow& row) -> Status {
     if (hooks.on_logits) PICCHIO_RETURN_IF_ERROR(hooks.on_logits(row.position, row.logits));
@@ -72,6 +70,7 @@ Status Session::RunGeneration(Generation& generation, const RunHooks& hooks, Run
   {
     const PhaseMeter meter(forward_, experts_, stats.prompt);
     PICCHIO_RETURN_IF_ERROR(advance(hooks, stats.prompt));
+    sequence_.MarkTurn();
     if (generation.finished()) return Status::Ok();  // Nothing was to be drawn.
     PICCHIO_RETURN_IF_ERROR(draw());
   }
@@ -88,8 +87,7 @@ Result<PhaseStats> Session::Score(
     std::span<const int32_t> ids, size_t first_position,
     const std::function<void(uint32_t position, std::span<const float> logits)>& receive,
     const RunHooks& hooks) {
-  held_ids_.clear();
-  PICCHIO_RETURN_IF_ERROR(kv_.Rewind(0));
+  sequence_.Clear();
   PhaseStats stats;
   const auto receive_row = [&](const LogitsRow& row) {
     receive(row.position, row.logits);
@@ -102,21 +100,11 @@ Result<PhaseStats> Session::Score(
   return stats;
 }
 
-Status Session::GoBackToCommonPrefix(std::span<const int32_t> ids) {
-  const auto [held_end, ids_end] = std::ranges::mismatch(held_ids_, ids);
-  // The last token is run in any case: its logits are wanted.
-  const auto common = static_cast<uint32_t>(
-      std::min<size_t>(static_cast<size_t>(ids_end - ids.begin()), ids.size() - 1));
-  // Sliding layers forget: then all is run anew.
-  PICCHIO_RETURN_IF_ERROR(kv_.Rewind(kv_.CanRewind(common) ? common : 0));
-  held_ids_.resize(kv_.length());
-  return Status::Ok();
-}
-
 Status Session::Advance(std::span<const int32_t> ids, size_t first_position, LogitsReceiver receive,
                         const RunHooks& hooks, PhaseStats& stats) {
   const uint32_t num_layers = forward_.model().config.num_hidden_layers;
-  PromptProgress progress{.positions_total = ids.size() - kv_.length(), .num_layers = num_layers};
+  PromptProgress progress{.positions_total = ids.size() - sequence_.length(),
+                          .num_layers = num_layers};
   const auto before_layer = [&](uint32_t layer) -> Status {
     if (IsCancelled(hooks)) return Error(Code::kCancelled, "the run was stopped");
     if (layer == num_layers) return Status::Ok();  // In the head.
@@ -128,16 +116,18 @@ Status Session::Advance(std::span<const int32_t> ids, size_t first_position, Log
   const auto receive_wanted = [&](const LogitsRow& row) -> Status {
     return row.position >= first_position ? receive(row) : Status::Ok();
   };
-  while (kv_.length() < ids.size()) {
-    const size_t begin = kv_.length();
+  while (sequence_.length() < ids.size()) {
+    const size_t begin = sequence_.length();
     const size_t end = std::min(ids.size(), begin + forward_.options().max_rows);
-    SequenceInput input{.kv = &kv_, .tokens = ids.subspan(begin, end - begin)};
+    SequenceInput input{.kv = &sequence_.kv(), .tokens = ids.subspan(begin, end - begin)};
     input.logits = first_position >= end       ? LogitsWanted::kNone
                    : first_position + 1 == end ? LogitsWanted::kLast
                                                : LogitsWanted::kAll;
     progress.span_positions = end - begin;
-    PICCHIO_RETURN_IF_ERROR(forward_.Step(std::span(&input, 1), receive_wanted, before_layer));
-    held_ids_.insert(held_ids_.end(), input.tokens.begin(), input.tokens.end());
+    sequence_.BeforeStep(end - begin);
+    const Status status = forward_.Step(std::span(&input, 1), receive_wanted, before_layer);
+    sequence_.AfterStep(input.tokens);
+    PICCHIO_RETURN_IF_ERROR(status);
     stats.tokens += end - begin;
     progress.positions_done += end - begin;
   }

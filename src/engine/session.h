@@ -11,10 +11,10 @@
 
 #include "base/status.h"
 #include "engine/generation.h"
+#include "engine/kv_sequence.h"
 #include "engine/run_stats.h"
 #include "experts/expert_cache.h"
 #include "model/forward_pass.h"
-#include "model/kv_cache.h"
 
 namespace picchio {
 
@@ -63,12 +63,13 @@ class Session {
   // what the sampler ranks, the ids of the longest context.
   static uint64_t BufferBytes(const ModelConfig& config);
 
-  uint32_t context() const { return kv_.context(); }
+  uint32_t context() const { return sequence_.context(); }
   int32_t vocab_size() const;
 
   // Runs the generation's prompt, in spans of the forward pass's max_rows, and then token by token
   // until the generation is over. Positions that the sequence shares with the one before are not
-  // run again where the KV cache still has them; the outcome is the same to the bit. Cancelled: the
+  // run again as far as the KV cache has them (with sliding layers: from the last turn on that both
+  // share, at most); the outcome is the same to the bit. Cancelled: the
   // generation ends as such, and the call succeeds. Fails as ForwardPass::Step and
   // Generation::Accept do, or as on_logits did; the generation has then shown all that it drew but
   // what it held back, and the session can be used again.
@@ -84,24 +85,22 @@ class Session {
  private:
   using LogitsReceiver = FunctionRef<Status(const LogitsRow&)>;
 
-  Session(ForwardPass& forward, const ExpertCache& experts, KvCache kv,
+  Session(ForwardPass& forward, const ExpertCache& experts, KvSequence sequence,
           std::function<void()> between_layers)
       : forward_(forward),
         experts_(experts),
         between_layers_(std::move(between_layers)),
-        kv_(std::move(kv)) {}
+        sequence_(std::move(sequence)) {}
 
-  Status GoBackToCommonPrefix(std::span<const int32_t> ids);
   Status RunGeneration(Generation& generation, const RunHooks& hooks, RunStats& stats);
-  // Runs the ids that kv_ does not hold yet; hands on the logits from `first_position`.
+  // Runs the ids that sequence_ does not hold yet; hands on the logits from `first_position`.
   Status Advance(std::span<const int32_t> ids, size_t first_position, LogitsReceiver receive,
                  const RunHooks& hooks, PhaseStats& stats);
 
   ForwardPass& forward_;
   const ExpertCache& experts_;
   std::function<void()> between_layers_;
-  KvCache kv_;
-  std::vector<int32_t> held_ids_;   // Of the positions in kv_.
+  KvSequence sequence_;
   std::vector<float> last_logits_;  // Of the last position that was run.
 };
 

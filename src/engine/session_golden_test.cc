@@ -1,5 +1,6 @@
 // Sessions and perplexity against the reference values of the golden fixtures, which another
 // implementation computed in F64.
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -31,6 +32,49 @@ TEST_P(SessionGoldenTest, GreedyContinuation) {
   ASSERT_OK(session->Generate(generation, {}));
   EXPECT_EQ(std::vector(generation.generated().begin(), generation.generated().end()),
             fixture_.Golden<int32_t>("p96.orig.greedy_tokens"));
+}
+
+// Back and forth through a conversation: the logits are those of a run from an empty context.
+TEST_P(SessionGoldenTest, RewoundItIsAsIfRunAnew) {
+  constexpr uint32_t kContext = 400;
+  const auto run = [&](Session& session, const std::vector<int32_t>& prompt, uint64_t tokens,
+                       std::vector<std::vector<float>>& logits) {
+    GenerationOptions options{.max_tokens = tokens};
+    options.sampling.temperature = 0;
+    auto generation =
+        Generation::Create(prompt, options, session.vocab_size(), kContext, nullptr).value();
+    RunHooks hooks;
+    hooks.on_logits = [&](uint32_t position, std::span<const float> row) {
+      logits.resize(std::max<size_t>(logits.size(), position + 1));
+      logits[position].assign(row.begin(), row.end());
+      return Status::Ok();
+    };
+    const auto stats = session.Generate(generation, hooks);
+    PICCHIO_CHECK(stats.has_value());
+    return std::pair(std::vector(generation.ids().begin(), generation.ids().end()),
+                     stats->reused_positions);
+  };
+  Session session = Session::Create(*engine_.pass, *engine_.cache, kContext).value();
+  std::vector<std::vector<float>> logits;
+  const std::vector<int32_t> first(ids_.begin(), ids_.begin() + 30);
+  auto [turn, reused] = run(session, first, 200, logits);  // Far beyond any ring.
+  // Another answer to the first turn, with more said after it; then back to the first once more.
+  std::vector<int32_t> branch = first;
+  branch.insert(branch.end(), ids_.begin() + 40, ids_.begin() + 90);
+  for (const auto& prompt : {branch, first, turn, first}) {
+    Session anew = Session::Create(*engine_.pass, *engine_.cache, kContext).value();
+    std::vector<std::vector<float>> expected;
+    const auto [expected_ids, none] = run(anew, prompt, 150, expected);
+    logits.clear();
+    const auto [ids, reused_positions] = run(session, prompt, 150, logits);
+    EXPECT_EQ(none, 0u);
+    EXPECT_GE(reused_positions, 29u);
+    EXPECT_EQ(ids, expected_ids);
+    ASSERT_EQ(logits.size(), expected.size());
+    for (size_t p = reused_positions; p < logits.size(); ++p) {
+      ASSERT_EQ(logits[p], expected[p]) << "position " << p;
+    }
+  }
 }
 
 TEST_P(SessionGoldenTest, PerplexityOfThePrompt) {

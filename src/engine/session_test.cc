@@ -309,7 +309,8 @@ TEST_F(SessionTest, ReusesWhatTwoPromptsShare) {
   EXPECT_EQ(Generated(again), Generated(third));
 }
 
-TEST_F(SessionTest, ASlidingWindowThatIsGoneIsRunAnew) {
+// A long answer, and then another prompt that shares the first one's beginning.
+TEST_F(SessionTest, ASlidingWindowThatIsGoneComesBackFromTheTurn) {
   TinyModel model(/*sliding_window=*/16);
   auto forward = model.MakeForward(64);
   Session session = MakeSession(*forward, model.experts());
@@ -318,9 +319,38 @@ TEST_F(SessionTest, ASlidingWindowThatIsGoneIsRunAnew) {
   Ids other = Prompt(20);
   other.push_back(5);
   Generation second = Make(other, {.max_tokens = 5});
-  ASSERT_OK_AND_ASSIGN(const RunStats stats, session.Generate(second, {}));
-  EXPECT_EQ(stats.reused_positions, 0u);
+  ASSERT_OK_AND_ASSIGN(RunStats stats, session.Generate(second, {}));
+  EXPECT_EQ(stats.reused_positions, 19u);
   EXPECT_EQ(Generated(second), Continuation(model, other, 5));
+  // The same once more: nothing is run but the last token.
+  Generation again = Make(other, {.max_tokens = 200});
+  ASSERT_OK_AND_ASSIGN(stats, session.Generate(again, {}));
+  EXPECT_EQ(stats.reused_positions, 20u);
+  EXPECT_EQ(stats.prompt.tokens, 1u);
+  // What they share ends before any checkpoint, and behind the ring.
+  Generation third = Make(Prompt(10), {.max_tokens = 5});
+  ASSERT_OK_AND_ASSIGN(stats, session.Generate(third, {}));
+  EXPECT_EQ(stats.reused_positions, 0u);
+  EXPECT_EQ(Generated(third), Continuation(model, Prompt(10), 5));
+}
+
+// A span that is longer than the ring has overwritten the windows when it is stopped.
+TEST_F(SessionTest, ALongSpanThatWasStoppedIsGoneBackBefore) {
+  TinyModel model(/*sliding_window=*/16);
+  auto forward = model.MakeForward(140);
+  Session session = MakeSession(*forward, model.experts());
+  Generation first = Make(Prompt(30), {.max_tokens = 1});
+  ASSERT_OK(session.Generate(first, {}));
+  std::atomic<bool> cancel = false;
+  RunHooks hooks{.cancel = &cancel};
+  hooks.on_progress = [&](const PromptProgress&) { cancel = true; };  // One layer still runs.
+  Generation stopped = Make(Prompt(200), {.max_tokens = 5});
+  ASSERT_OK(session.Generate(stopped, hooks));
+  EXPECT_EQ(stopped.reason(), FinishReason::kCancelled);
+  Generation second = Make(Prompt(200), {.max_tokens = 5});
+  ASSERT_OK_AND_ASSIGN(const RunStats stats, session.Generate(second, {}));
+  EXPECT_EQ(stats.reused_positions, 30u);
+  EXPECT_EQ(Generated(second), Continuation(model, Prompt(200), 5));
 }
 
 TEST_F(SessionTest, AFailingSourceStopsTheRunAndNothingElse) {

@@ -112,7 +112,7 @@ Status ForwardPass::Step(std::span<const SequenceInput> sequences,
   step_.sequence_of_row.clear();
   for (const SequenceInput& input : sequences) {
     const auto index = static_cast<uint32_t>(step_.sequences.size());
-    step_.sequences.push_back({input.kv, step_.sequence_of_row.size(), input.tokens.size()});
+    step_.sequences.push_back({input.kv, index, step_.sequence_of_row.size(), input.tokens.size()});
     step_.sequence_of_row.insert(step_.sequence_of_row.end(), input.tokens.size(), index);
   }
   step_.num_rows = step_.sequence_of_row.size();
@@ -122,8 +122,11 @@ Status ForwardPass::Step(std::span<const SequenceInput> sequences,
   attention_.Begin(step_, model_.rope);
   for (uint32_t layer = 0; layer < model_.config.num_hidden_layers; ++layer) {
     PICCHIO_RETURN_IF_ERROR(before_layer(layer));
+    DropLeaving(sequences);
+    if (step_.num_rows == 0) return Status::Ok();
     PICCHIO_RETURN_IF_ERROR(RunLayer(layer));
   }
+  DropLeaving(sequences);
   PICCHIO_RETURN_IF_ERROR(RunHead(sequences, receive, before_layer));
   for (const SequenceRows& sequence : step_.sequences) {
     sequence.kv->Commit(static_cast<uint32_t>(sequence.num_rows));
@@ -165,6 +168,30 @@ void ForwardPass::Embed(std::span<const SequenceInput> sequences) {
       out += hidden;
     }
   }
+}
+
+void ForwardPass::DropLeaving(std::span<const SequenceInput> sequences) {
+  const size_t hidden = model_.config.hidden_size;
+  const size_t num_rows = step_.num_rows;
+  step_.num_rows = 0;
+  size_t num_kept = 0;
+  for (const SequenceRows sequence : step_.sequences) {
+    const std::atomic<bool>* leave = sequences[sequence.input_idx].leave;
+    if (leave != nullptr && leave->load(std::memory_order_relaxed)) continue;
+    if (sequence.first_row != step_.num_rows) {
+      std::copy_n(buffers_.hidden + sequence.first_row * hidden, sequence.num_rows * hidden,
+                  buffers_.hidden + step_.num_rows * hidden);
+    }
+    std::fill_n(step_.sequence_of_row.begin() + static_cast<ptrdiff_t>(step_.num_rows),
+                sequence.num_rows, static_cast<uint32_t>(num_kept));
+    SequenceRows& kept = step_.sequences[num_kept++];
+    kept = sequence;
+    kept.first_row = std::exchange(step_.num_rows, step_.num_rows + sequence.num_rows);
+  }
+  if (step_.num_rows == num_rows) return;
+  step_.sequences.resize(num_kept);
+  step_.sequence_of_row.resize(step_.num_rows);
+  attention_.Begin(step_, model_.rope);
 }
 
 Status ForwardPass::RunLayer(uint32_t layer) {
@@ -211,10 +238,10 @@ Status ForwardPass::RunHead(std::span<const SequenceInput> sequences,
   const size_t hidden = model_.config.hidden_size;
   const size_t vocab = model_.config.vocab_size;
   wanted_.clear();
-  for (size_t i = 0; i < sequences.size(); ++i) {
-    const SequenceRows& rows = step_.sequences[i];
-    if (sequences[i].logits == LogitsWanted::kNone) continue;
-    const size_t first = sequences[i].logits == LogitsWanted::kLast ? rows.num_rows - 1 : 0;
+  for (const SequenceRows& rows : step_.sequences) {
+    const LogitsWanted logits = sequences[rows.input_idx].logits;
+    if (logits == LogitsWanted::kNone) continue;
+    const size_t first = logits == LogitsWanted::kLast ? rows.num_rows - 1 : 0;
     for (size_t t = first; t < rows.num_rows; ++t) wanted_.push_back(rows.first_row + t);
   }
   for (size_t first = 0; first < wanted_.size(); first += kHeadRows) {
@@ -240,7 +267,8 @@ Status ForwardPass::RunHead(std::span<const SequenceInput> sequences,
       if (!step_.kernels.all_finite(logits.data(), vocab)) {
         return Error(Code::kCorrupt, "the logits at position {} are not finite", position);
       }
-      PICCHIO_RETURN_IF_ERROR(receive({step_.sequence_of_row[row], position, logits}));
+      const size_t input_idx = step_.sequences[step_.sequence_of_row[row]].input_idx;
+      PICCHIO_RETURN_IF_ERROR(receive({input_idx, position, logits}));
     }
   }
   return Status::Ok();

@@ -1,6 +1,7 @@
 // The forward pass over sequences: tokens in, logits out.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -30,6 +31,10 @@ struct SequenceInput {
   KvCache* kv = nullptr;            // Where the sequence stands; each at most once in a step.
   std::span<const int32_t> tokens;  // At least one.
   LogitsWanted logits = LogitsWanted::kLast;
+  // Once true the sequence leaves the step before its next layer, and does not move on; the others
+  // go on as if it had not been there. Set at the very end it is not seen any more: the length of
+  // the cache tells. Any thread may set it. Null: stays.
+  const std::atomic<bool>* leave = nullptr;
 };
 
 struct LogitsRow {
@@ -109,6 +114,8 @@ class ForwardPass {
 
   Status CheckInput(std::span<const SequenceInput> sequences) const;
   void Embed(std::span<const SequenceInput> sequences);
+  // Lets go of the sequences that want to leave, and moves the rows of the others together.
+  void DropLeaving(std::span<const SequenceInput> sequences);
   Status RunLayer(uint32_t layer);
   Status CheckFinite(uint32_t layer) const;
   Status RunHead(std::span<const SequenceInput> sequences,

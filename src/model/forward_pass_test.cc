@@ -1,6 +1,7 @@
 #include "model/forward_pass.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <map>
 #include <ostream>
@@ -215,18 +216,65 @@ TEST_P(SameBits, CompanyOfOthers) {
   EXPECT_EQ(logits, Reference());
 }
 
+// Of three sequences all but one leave, before each layer and before the head.
+TEST_P(SameBits, WithoutThoseWhoLeave) {
+  const TestEngine engine = Engine(Options());
+  const std::vector<int32_t> other = RandomTokens(150, vocab_, 9);
+  for (size_t stays = 0; stays < 3; ++stays) {
+    for (uint32_t at = 0; at <= fixture_.config.num_hidden_layers; ++at) {
+      std::vector<KvCache> kvs;
+      for (size_t i = 0; i < 3; ++i) kvs.push_back(engine.NewKv(kTokens));
+      std::atomic<bool> leave = false;
+      std::vector<SequenceInput> inputs;
+      for (size_t i = 0; i < 3; ++i) {
+        inputs.push_back({.kv = &kvs[i], .tokens = std::span(other).first(20 * (i + 1))});
+        if (i != stays) inputs[i].leave = &leave;
+      }
+      inputs[stays].tokens = std::span(tokens_).first(50);
+      inputs[stays].logits = LogitsWanted::kAll;
+      std::vector<float> logits;
+      ASSERT_OK(engine.pass->Step(
+          inputs,
+          [&](const LogitsRow& row) {
+            if (row.sequence_idx == stays) {
+              logits.insert(logits.end(), row.logits.begin(), row.logits.end());
+            }
+            return Status::Ok();
+          },
+          [&](uint32_t layer) {
+            leave = layer >= at;
+            return Status::Ok();
+          }));
+      EXPECT_EQ(logits, Reference(0, 50)) << "stays " << stays << ", others leave at " << at;
+      // Before the head nobody is asked, so that it comes too late for that.
+      const bool left = at < fixture_.config.num_hidden_layers;
+      for (size_t i = 0; i < 3; ++i) {
+        EXPECT_EQ(kvs[i].length(), i == stays || !left ? inputs[i].tokens.size() : 0u);
+      }
+    }
+  }
+  // All of them: the step ends, and nobody has moved on.
+  KvCache kv = engine.NewKv(kTokens);
+  const std::atomic<bool> leave = true;
+  const SequenceInput input{.kv = &kv, .tokens = tokens_, .leave = &leave};
+  ASSERT_OK(engine.pass->Step({&input, 1}, [](const LogitsRow&) {
+    return Error(Code::kIoError, "there is nobody to have logits");
+  }));
+  EXPECT_EQ(kv.length(), 0u);
+}
+
 TEST_P(SameBits, AfterRewinds) {
-  // The ring keeps 143 rows; after 100 tokens, a snapshot, and 100 others its window is gone.
+  // The ring keeps 143 rows; after 100 tokens, a checkpoint, and 100 others its window is gone.
   const TestEngine engine = Engine(Options());
   KvCache kv = engine.NewKv(kTokens);
   engine.Step(kv, std::span(tokens_).first(100), LogitsWanted::kNone);
-  const KvCache::Snapshot snapshot = kv.TakeSnapshot();
+  kv.KeepCheckpoint(100);
   engine.Step(kv, RandomTokens(100, vocab_, 3), LogitsWanted::kNone);
-  ASSERT_OK(kv.Restore(snapshot));
+  EXPECT_EQ(kv.Rewind(100), 100u);
   EXPECT_EQ(engine.Step(kv, std::span(tokens_).subspan(100, 50), LogitsWanted::kLast),
             Reference(149, 150));
   engine.Step(kv, RandomTokens(50, vocab_, 4), LogitsWanted::kNone);
-  ASSERT_OK(kv.Rewind(140));
+  EXPECT_EQ(kv.Rewind(140), 140u);
   EXPECT_EQ(engine.Step(kv, std::span(tokens_).subspan(140, 60), LogitsWanted::kLast),
             Reference(199, 200));
 }

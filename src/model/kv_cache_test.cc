@@ -1,5 +1,6 @@
 #include "model/kv_cache.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "support/test_support.h"
@@ -66,7 +67,8 @@ void ExpectVisible(const KvCache& cache, uint32_t changed_at = UINT32_MAX, uint3
 TEST(KvCache, KeepsAllOrTheWindow) {
   ASSERT_OK_AND_ASSIGN(KvCache cache, KvCache::Create(TwoLayers(), 400));
   EXPECT_EQ(cache.bytes(), KvCache::BytesFor(TwoLayers(), 400));
-  EXPECT_EQ(cache.bytes(), 2u * 8 * 4 * (400 + kRing));
+  // And two checkpoints of four rows.
+  EXPECT_EQ(cache.bytes(), 2u * 8 * 4 * (400 + kRing + 2 * 4));
   EXPECT_EQ(cache.View(0, 1).capacity, 400u);
   EXPECT_EQ(cache.View(1, 1).capacity, kRing);
   EXPECT_EQ(cache.ChunkOf(0), 400u);
@@ -79,7 +81,7 @@ TEST(KvCache, KeepsAllOrTheWindow) {
 
 TEST(KvCache, AShortContextNeedsNoLongRing) {
   ASSERT_OK_AND_ASSIGN(KvCache cache, KvCache::Create(TwoLayers(), 3));
-  EXPECT_EQ(cache.bytes(), 2u * 8 * 4 * (3 + 3));
+  EXPECT_EQ(cache.bytes(), 2u * 8 * 4 * (3 + 3 + 2 * 3));
   Append(cache, 3);
   ExpectVisible(cache);
   EXPECT_THAT(cache.CheckRoom(1),
@@ -103,19 +105,18 @@ TEST(KvCache, RefusesImpossibleContexts) {
 TEST(KvCache, RewindsAsFarAsTheRingReaches) {
   ASSERT_OK_AND_ASSIGN(KvCache cache, KvCache::Create(TwoLayers(), 1000));
   Append(cache, 300);
-  EXPECT_FALSE(cache.CanRewind(301));
+  EXPECT_EQ(cache.Reachable(301), 300u);
   // The ring holds [300 - kRing, 300); at 172 the next position looks at 168 to 171.
-  EXPECT_TRUE(cache.CanRewind(300 - kRing + kWindow - 1));
-  EXPECT_FALSE(cache.CanRewind(300 - kRing + kWindow - 2));
-  EXPECT_THAT(cache.Rewind(100), Fails(Code::kInvalidArgument, "go back to position 100 of 300"));
+  EXPECT_EQ(cache.Reachable(300 - kRing + kWindow - 1), 300 - kRing + kWindow - 1);
+  EXPECT_EQ(cache.Reachable(300 - kRing + kWindow - 2), 0u);
 
-  ASSERT_OK(cache.Rewind(180));
+  EXPECT_EQ(cache.Rewind(180), 180u);
   EXPECT_EQ(cache.length(), 180u);
   ExpectVisible(cache);
   Append(cache, 20, 7);
   ExpectVisible(cache, 180, 7);
 
-  ASSERT_OK(cache.Rewind(0));
+  EXPECT_EQ(cache.Rewind(10), 0u);
   Append(cache, 10);
   ExpectVisible(cache);
 }
@@ -124,80 +125,120 @@ TEST(KvCache, WithoutSlidingLayersAnyRewindWorks) {
   ModelConfig config = TwoLayers();
   config.layers[1].sliding_window = 0;
   ASSERT_OK_AND_ASSIGN(KvCache cache, KvCache::Create(config, 1000));
+  EXPECT_EQ(cache.bytes(), 2u * 8 * 4 * 2000);
   Append(cache, 500);
-  EXPECT_EQ(cache.MaxSnapshotBytes(), 0u);
-  const KvCache::Snapshot snapshot = cache.TakeSnapshot();
-  EXPECT_EQ(snapshot.bytes(), 0u);
+  cache.KeepCheckpoint(500);
+  EXPECT_EQ(cache.last_checkpoint(), 0u) << "nobody needs it";
   Append(cache, 300);
-  ASSERT_OK(cache.Rewind(600));
-  ASSERT_OK(cache.Restore(snapshot));
-  EXPECT_EQ(cache.length(), 500u);
-  ASSERT_OK(cache.Rewind(1));
+  EXPECT_EQ(cache.Rewind(600), 600u);
+  EXPECT_EQ(cache.Rewind(1), 1u);
 }
 
-TEST(KvCache, SnapshotsBringTheWindowBack) {
+TEST(KvCache, CheckpointsBringTheWindowBack) {
   ASSERT_OK_AND_ASSIGN(KvCache cache, KvCache::Create(TwoLayers(), 1000));
   Append(cache, 2);
-  const KvCache::Snapshot early = cache.TakeSnapshot();
-  EXPECT_EQ(early.position(), 2u);
-  EXPECT_EQ(early.bytes(), 2u * 2 * 8 * 4);
+  cache.KeepCheckpoint(2);
   Append(cache, 198);
-  const KvCache::Snapshot snapshot = cache.TakeSnapshot();
-  EXPECT_EQ(snapshot.bytes(), cache.MaxSnapshotBytes());
-  EXPECT_EQ(snapshot.bytes(), 2u * 4 * 8 * 4);
+  cache.KeepCheckpoint(195);  // The ring reaches back to it.
   Append(cache, 400, 7);
-  EXPECT_FALSE(cache.CanRewind(200));
-  ASSERT_OK(cache.Restore(snapshot));
-  EXPECT_EQ(cache.length(), 200u);
+  EXPECT_EQ(cache.Reachable(599), 599u);
+  EXPECT_EQ(cache.Reachable(300), 195u);
+  EXPECT_EQ(cache.Reachable(194), 2u);
+  EXPECT_EQ(cache.Reachable(1), 0u);
+  EXPECT_EQ(cache.Rewind(200), 195u);
+  EXPECT_EQ(cache.length(), 195u);
   ExpectVisible(cache);
-  EXPECT_TRUE(cache.CanRewind(200));
-  EXPECT_FALSE(cache.CanRewind(199)) << "the ring behind the window was not restored";
+  EXPECT_EQ(cache.Reachable(195), 195u);
+  EXPECT_EQ(cache.Reachable(194), 2u) << "the ring behind the window was not restored";
   Append(cache, 130, 8);
-  ExpectVisible(cache, 200, 8);
-  ASSERT_OK(cache.Restore(snapshot));
-  ASSERT_OK(cache.Restore(early));
-  EXPECT_EQ(cache.length(), 2u);
+  ExpectVisible(cache, 195, 8);
+  EXPECT_EQ(cache.Rewind(195), 195u);
+  EXPECT_EQ(cache.Rewind(100), 2u);
   ExpectVisible(cache);
 }
 
-TEST(KvCache, SnapshotsOfAnotherPastAreRefused) {
+TEST(KvCache, CheckpointsOfAnotherFutureAreGone) {
   ASSERT_OK_AND_ASSIGN(KvCache cache, KvCache::Create(TwoLayers(), 1000));
   Append(cache, 50);
-  const KvCache::Snapshot at_50 = cache.TakeSnapshot();
+  cache.KeepCheckpoint(50);
   Append(cache, 50);
-  const KvCache::Snapshot at_100 = cache.TakeSnapshot();
-  ASSERT_OK(cache.Rewind(70));
-  EXPECT_FALSE(cache.CanRestore(at_100));
-  Append(cache, 60, 7);
-  EXPECT_FALSE(cache.CanRestore(at_100)) << "positions 70 to 99 are others now";
-  EXPECT_THAT(cache.Restore(at_100), Fails(Code::kInvalidArgument, "snapshot of position 100"));
-  EXPECT_TRUE(cache.CanRestore(at_50));
-  const KvCache::Snapshot at_130 = cache.TakeSnapshot();
-  Append(cache, 10, 7);
-  ASSERT_OK(cache.Rewind(135));
-  ASSERT_OK(cache.Rewind(131));
-  EXPECT_TRUE(cache.CanRestore(at_130));
-  EXPECT_TRUE(cache.CanRestore(at_50));
-  ASSERT_OK(cache.Restore(at_50));
-  EXPECT_FALSE(cache.CanRestore(at_130));
-
-  ASSERT_OK_AND_ASSIGN(KvCache other, KvCache::Create(TwoLayers(), 1000));
-  Append(other, 60);
-  EXPECT_FALSE(other.CanRestore(at_50));
+  cache.KeepCheckpoint(100);
+  EXPECT_EQ(cache.Rewind(70), 70u);
+  Append(cache, 400, 7);
+  EXPECT_EQ(cache.Rewind(120), 50u) << "positions 70 to 99 are others now";
+  ExpectVisible(cache);
 }
 
-TEST(KvCache, NoticesWindowsThatAFailedStepWroteOver) {
+TEST(KvCache, KeepsFewCheckpointsFarApart) {
+  ASSERT_OK_AND_ASSIGN(KvCache cache, KvCache::Create(TwoLayers(), 1000));  // Three of them.
+  for (const uint32_t position : {300, 310, 600, 620}) {
+    Append(cache, position - cache.length());
+    cache.KeepCheckpoint(position);
+  }
+  EXPECT_EQ(cache.last_checkpoint(), 620u);  // Though the one before is nearest.
+  Append(cache, 300);
+  EXPECT_EQ(cache.Reachable(700), 620u);
+  EXPECT_EQ(cache.Reachable(619), 600u);
+  EXPECT_EQ(cache.Reachable(599), 300u) << "the one at 310 was too near";
+  EXPECT_EQ(cache.Rewind(619), 600u);
+  ExpectVisible(cache);
+  EXPECT_EQ(cache.Rewind(599), 300u);
+  ExpectVisible(cache);
+}
+
+TEST(KvCache, AStepThatEndedMidwayIsRewound) {
   ASSERT_OK_AND_ASSIGN(KvCache cache, KvCache::Create(TwoLayers(), 1000));
   Append(cache, 200);
+  cache.KeepCheckpoint(180);
   const float row[8] = {};
-  // A step that dies after a few positions does no harm, one of many does.
+  // One that dies after a few positions does no harm, one of many does.
   for (uint32_t p = 200; p < 328; ++p) cache.Write(1, p, row, row);
   ExpectVisible(cache);
   EXPECT_OK(cache.CheckRoom(1));
   cache.Write(1, 328, row, row);
   EXPECT_THAT(cache.CheckRoom(1), Fails(Code::kInvalidArgument, "before position 200 are gone"));
-  ASSERT_OK(cache.Rewind(0));
+  EXPECT_EQ(cache.Rewind(200), 180u);
   EXPECT_OK(cache.CheckRoom(1));
+  ExpectVisible(cache);
+  cache.KeepCheckpoint(180);
+  Append(cache, 20);
+  cache.KeepCheckpoint(200);
+  for (uint32_t p = 200; p < 500; ++p) cache.Write(1, p, row, row);
+  EXPECT_EQ(cache.Rewind(200), 200u);
+  ExpectVisible(cache);
+}
+
+// At lengths before the ring is full, when it has wrapped around, and far beyond.
+TEST(KvCache, ResizedAndCopiedItHoldsTheSame) {
+  for (const uint32_t length : {0u, 3u, 60u, 131u, 132u, 133u, 300u}) {
+    ASSERT_OK_AND_ASSIGN(KvCache cache, KvCache::Create(TwoLayers(), 400));
+    Append(cache, length / 3);
+    cache.KeepCheckpoint(length / 3);
+    Append(cache, length - length / 3);
+    // To the least that there may be, and up again.
+    for (const uint32_t context : {std::max(length, 1u), 140u + length, 1000u}) {
+      ASSERT_OK(cache.Resize(context));
+      EXPECT_EQ(cache.context(), context);
+      EXPECT_EQ(cache.bytes(), KvCache::BytesFor(TwoLayers(), context));
+      ExpectVisible(cache);
+      EXPECT_EQ(cache.Reachable(length / 3), length / 3);
+    }
+    for (const uint32_t position : {length / 3, length}) {
+      ASSERT_OK_AND_ASSIGN(KvCache copy, cache.CopyPrefix(position, 600));
+      EXPECT_EQ(copy.length(), position);
+      ExpectVisible(copy);
+      EXPECT_EQ(copy.Reachable(length / 3), length / 3);
+      Append(copy, 200, 7);
+      ExpectVisible(copy, position, 7);
+      EXPECT_EQ(copy.Rewind(length / 3), length / 3);
+      ExpectVisible(copy);
+    }
+    Append(cache, 200);
+    ExpectVisible(cache);  // No copy has touched it.
+  }
+  ASSERT_OK_AND_ASSIGN(KvCache cache, KvCache::Create(TwoLayers(), 10));
+  EXPECT_THAT(cache.Resize(0), Fails(Code::kInvalidArgument, "context of 0"));
+  EXPECT_THAT(cache.CopyPrefix(0, 0), Fails(Code::kInvalidArgument, "context of 0"));
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ struct ModelSizes {
   uint64_t num_expert_records = 0;  // MoE layers x experts.
   uint64_t records_per_token = 0;   // MoE layers x experts per token: what an uncached token reads.
   // Keys and values as KvCache keeps them: of each position in the layers that see all, and, once
-  // for a sequence, of the sliding layers.
+  // for a sequence, of the sliding layers, without checkpoints.
   uint64_t kv_bytes_per_position = 0;
   uint64_t kv_window_bytes = 0;
 };

@@ -49,6 +49,7 @@ class Carver {
 // length of its cache on.
 struct SequenceRows {
   KvCache* kv = nullptr;
+  size_t input_idx = 0;  // Among those that the step began with.
   size_t first_row = 0;
   size_t num_rows = 0;
 };
