@@ -52,6 +52,10 @@ std::string_view FinishReasonName(FinishReason reason) {
       return "context";
     case FinishReason::kCancelled:
       return "cancelled";
+    case FinishReason::kTimeLimit:
+      return "time_limit";
+    case FinishReason::kFailed:
+      return "failed";
   }
   return "unknown";
 }
@@ -64,6 +68,7 @@ Generation::Generation(std::vector<int32_t> prompt, GenerationOptions options, S
       sampler_(std::move(sampler)),
       stop_strings_(std::move(stop_strings)) {
   if (tokenizer != nullptr) decoder_.emplace(*tokenizer);
+  if (options_.constraint) allowed_.emplace(sampler_.vocabulary_size());
 }
 
 Result<Generation> Generation::Create(std::vector<int32_t> prompt, GenerationOptions options,
@@ -93,9 +98,20 @@ Result<Generation> Generation::Create(std::vector<int32_t> prompt, GenerationOpt
   return generation;
 }
 
+Result<int32_t> Generation::Draw(std::span<const float> logits) {
+  if (!options_.constraint) return sampler_.Sample(logits, ids_.size());
+  allowed_->ForbidAll();
+  PICCHIO_RETURN_IF_ERROR(options_.constraint(generated(), *allowed_));
+  return sampler_.Sample(logits, ids_.size(), &*allowed_);
+}
+
 Result<std::string> Generation::Accept(std::span<const float> logits) {
   PICCHIO_CHECK(!finished());
-  PICCHIO_ASSIGN_OR_RETURN(const int32_t id, sampler_.Sample(logits, ids_.size()));
+  PICCHIO_ASSIGN_OR_RETURN(const int32_t id, Draw(logits));
+  if (options_.top_logprobs.has_value()) {
+    const auto drawable = static_cast<size_t>(sampler_.vocabulary_size());
+    last_logprobs_ = LogprobsOf(logits.first(drawable), id, *options_.top_logprobs);
+  }
   ids_.push_back(id);
   sampler_.NoteGenerated(id);
   std::string text;

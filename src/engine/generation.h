@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -17,10 +18,18 @@
 #include "engine/sampler.h"
 #include "engine/sampling_params.h"
 #include "engine/stop_strings.h"
+#include "engine/token_logprobs.h"
+#include "engine/token_mask.h"
 #include "tokenizer/stream_decoder.h"
 #include "tokenizer/tokenizer.h"
 
 namespace picchio {
+
+// Says which tokens may come next, behind those that were generated so far. `allowed` allows none;
+// the call allows those that may be drawn, stop ids among them where the text may end. Made before
+// each draw, on the thread that draws. A failure of it is what the draw fails with.
+using TokenConstraint =
+    std::function<Status(std::span<const int32_t> generated, TokenMask& allowed)>;
 
 struct GenerationOptions {
   SamplingParams sampling{};
@@ -29,6 +38,9 @@ struct GenerationOptions {
   std::optional<uint64_t> max_tokens{};
   std::vector<int32_t> stop_ids{};  // Each ends the generation; its own text is not shown.
   std::vector<std::string> stop_strings{};
+  // With each token its log probability, and those of so many of the likeliest.
+  std::optional<uint32_t> top_logprobs{};
+  TokenConstraint constraint{};  // Empty: any.
 };
 
 enum class FinishReason : uint8_t {
@@ -38,6 +50,8 @@ enum class FinishReason : uint8_t {
   kMaxTokens,   // As many tokens as were asked for.
   kContext,     // The context is full.
   kCancelled,
+  kTimeLimit,  // Of a scheduler's request: it took longer than it was given.
+  kFailed,     // Alike: see the Status.
 };
 
 std::string_view FinishReasonName(FinishReason reason);  // "stop_id", "max_tokens", ...
@@ -61,8 +75,12 @@ class Generation {
 
   // Draws the token behind the last of ids() from the model's logits there, [vocab_size], and
   // returns the text that may now be shown: whole characters, nothing of a stop string, often
-  // empty. Not to be called once finished. Fails as Sampler::Sample does.
+  // empty. Not to be called once finished. Fails as Sampler::Sample and the constraint do.
   Result<std::string> Accept(std::span<const float> logits);
+
+  // Of the last token drawn, where the options ask for it. The padding of the head counts for
+  // nothing.
+  const std::optional<TokenLogprobs>& last_logprobs() const { return last_logprobs_; }
 
   // Ends a generation that is not over; returns the text that was held back. Safe at any time.
   std::string Cancel();
@@ -76,6 +94,7 @@ class Generation {
   Generation(std::vector<int32_t> prompt, GenerationOptions options, Sampler sampler,
              StopStringMatcher stop_strings, const Tokenizer* tokenizer);
 
+  Result<int32_t> Draw(std::span<const float> logits);
   std::string Flush();
 
   std::vector<int32_t> ids_;
@@ -86,6 +105,8 @@ class Generation {
   Sampler sampler_;
   StopStringMatcher stop_strings_;
   std::optional<StreamDecoder> decoder_;
+  std::optional<TokenMask> allowed_;  // Where there is a constraint; kept for its memory alone.
+  std::optional<TokenLogprobs> last_logprobs_;
   FinishReason reason_ = FinishReason::kNone;
 };
 

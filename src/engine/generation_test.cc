@@ -1,5 +1,6 @@
 #include "engine/generation.h"
 
+#include <cmath>
 #include <limits>
 #include <string>
 #include <utility>
@@ -203,6 +204,51 @@ TEST(FinishReason, Names) {
   EXPECT_EQ(FinishReasonName(FinishReason::kMaxTokens), "max_tokens");
   EXPECT_EQ(FinishReasonName(FinishReason::kContext), "context");
   EXPECT_EQ(FinishReasonName(FinishReason::kCancelled), "cancelled");
+}
+
+TEST_F(GenerationTest, LogprobsOfWhatCanBeDrawn) {
+  Generation generation = Make({.max_tokens = 3, .top_logprobs = 2});
+  EXPECT_FALSE(generation.last_logprobs().has_value());
+  std::vector<float> logits(kVocabulary, -1000.0f);
+  logits[5] = 2;
+  logits[7] = 2;
+  logits[kVocabulary - 1] = 50;  // Padding.
+  ASSERT_OK(generation.Accept(logits));
+  ASSERT_TRUE(generation.last_logprobs().has_value());
+  const TokenLogprobs& logprobs = *generation.last_logprobs();
+  EXPECT_EQ(logprobs.drawn.id, 5);
+  EXPECT_NEAR(logprobs.drawn.logprob, std::log(0.5), 1e-12);
+  ASSERT_EQ(logprobs.top.size(), 2u);
+  EXPECT_EQ(logprobs.top[1].id, 7);
+}
+
+TEST_F(GenerationTest, AConstraintSaysWhatMayCome) {
+  std::vector<Ids> asked;
+  GenerationOptions options{.max_tokens = 5, .stop_ids = {kEnd}};
+  // "hello", then " world", then the end; then nothing, which is never asked for.
+  options.constraint = [&](std::span<const int32_t> generated, TokenMask& allowed) {
+    asked.emplace_back(generated.begin(), generated.end());
+    for (int32_t id = 0; id < 267; ++id) EXPECT_FALSE(allowed.Allows(id));
+    allowed.Allow(generated.empty() ? kHello : generated.size() == 1 ? kWorld : kEnd);
+    return Status::Ok();
+  };
+  Generation generation = Make(options);
+  std::string text;
+  while (!generation.finished()) text += Push(generation, '!');
+  EXPECT_EQ(text, "hello world");
+  EXPECT_EQ(generation.reason(), FinishReason::kStopId);
+  EXPECT_EQ(asked, (std::vector<Ids>{{}, {kHello}, {kHello, kWorld}}));
+
+  options.constraint = [](std::span<const int32_t>, TokenMask&) { return Status::Ok(); };
+  Generation nothing = Make(options);
+  const std::vector<float> logits(kVocabulary);
+  EXPECT_THAT(nothing.Accept(logits), Fails(Code::kInvalidArgument, "ban every token"));
+  options.constraint = [](std::span<const int32_t>, TokenMask&) {
+    return Error(Code::kUnsupported, "no such grammar");
+  };
+  Generation failing = Make(options);
+  EXPECT_THAT(failing.Accept(logits), Fails(Code::kUnsupported, "no such grammar"));
+  EXPECT_TRUE(failing.generated().empty());
 }
 
 }  // namespace

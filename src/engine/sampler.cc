@@ -31,8 +31,9 @@ void Sampler::NotePrompt(std::span<const int32_t> ids) {
 
 void Sampler::NoteGenerated(int32_t id) { ++seen_[id]; }
 
-Result<int32_t> Sampler::Sample(std::span<const float> logits, uint64_t position) {
-  PICCHIO_RETURN_IF_ERROR(CollectAdjusted(logits));
+Result<int32_t> Sampler::Sample(std::span<const float> logits, uint64_t position,
+                                const TokenMask* allowed) {
+  PICCHIO_RETURN_IF_ERROR(CollectAdjusted(logits, allowed));
   if (params_.temperature == 0) {
     return std::min_element(candidates_.begin(), candidates_.end(), RanksBefore)->id;
   }
@@ -48,7 +49,7 @@ bool Sampler::RanksBefore(const Candidate& a, const Candidate& b) {
   return a.id < b.id;
 }
 
-Status Sampler::CollectAdjusted(std::span<const float> logits) {
+Status Sampler::CollectAdjusted(std::span<const float> logits, const TokenMask* allowed) {
   PICCHIO_CHECK(logits.size() >= static_cast<size_t>(vocabulary_size_));
   candidates_.resize(static_cast<size_t>(vocabulary_size_));
   for (size_t i = 0; i < candidates_.size(); ++i) {
@@ -69,9 +70,12 @@ Status Sampler::CollectAdjusted(std::span<const float> logits) {
       logit -= times_generated * params_.frequency_penalty + params_.presence_penalty;
     }
   }
-  std::erase_if(candidates_, [](const Candidate& c) { return std::isinf(c.logit); });
+  std::erase_if(candidates_, [allowed](const Candidate& c) {
+    return std::isinf(c.logit) || (allowed != nullptr && !allowed->Allows(c.id));
+  });
   if (candidates_.empty()) {
-    return Error(Code::kInvalidArgument, "logit_bias bans every token of the vocabulary");
+    return Error(Code::kInvalidArgument, "{} every token of the vocabulary",
+                 allowed == nullptr ? "logit_bias bans" : "the constraint and logit_bias ban");
   }
   return Status::Ok();
 }

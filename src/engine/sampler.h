@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "engine/sampling_params.h"
+#include "engine/token_mask.h"
 
 namespace picchio {
 
@@ -38,9 +39,12 @@ class Sampler {
   // T). logits: one for each row of the model's head, at least vocabulary_size; those beyond are
   // not looked at. Changes nothing that a later call could see: the same logits and position give
   // the same token. O(vocabulary) unless the distribution is so flat that a large part of it must
-  // be ranked. Fails (kCorrupt) on a logit that is not finite, (kInvalidArgument) where logit_bias
-  // bans every token.
-  Result<int32_t> Sample(std::span<const float> logits, uint64_t position);
+  // be ranked. `allowed`, for ids of the vocabulary, null: all; no other is drawn. Fails (kCorrupt)
+  // on a logit that is not finite, (kInvalidArgument) where that or logit_bias bans every token.
+  Result<int32_t> Sample(std::span<const float> logits, uint64_t position,
+                         const TokenMask* allowed = nullptr);
+
+  int32_t vocabulary_size() const { return vocabulary_size_; }
 
   const SamplingParams& params() const { return params_; }
 
@@ -58,7 +62,7 @@ class Sampler {
   static bool HasSmallerId(const Candidate& a, const Candidate& b) { return a.id < b.id; }
 
   // The steps of docs/sampling.md. Each takes and leaves candidates_ in ascending order of ids.
-  Status CollectAdjusted(std::span<const float> logits);
+  Status CollectAdjusted(std::span<const float> logits, const TokenMask* allowed);
   void KeepTopK();
   void Weigh();
   void KeepTopP();

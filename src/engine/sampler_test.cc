@@ -194,6 +194,40 @@ TEST(Sampler, LogitsThatAreNotNumbersStopTheRun) {
   EXPECT_OK(sampler.Sample(std::vector<float>{0, 0, 0, kInfinity}, 0));  // Padding.
 }
 
+TEST(Sampler, DrawsOnlyWhatAMaskAllows) {
+  Noise noise(5);
+  for (const SamplingParams& params :
+       {SamplingParams{.temperature = 0}, SamplingParams{}, SamplingParams{.top_k = 3},
+        SamplingParams{.top_p = 0.5}, SamplingParams{.min_p = 0.5}}) {
+    for (uint64_t position = 0; position < 50; ++position) {
+      std::vector<float> logits(130);
+      for (float& x : logits) x = static_cast<float>(noise.Unit() * 4);
+      TokenMask allowed(130);
+      auto banned = params;  // The same by other means.
+      for (int32_t id = 0; id < 130; ++id) {
+        if (noise.Below(4) == 0 || id == 129) {
+          allowed.Allow(id);
+        } else {
+          banned.logit_bias.push_back({id, -kInfinity});
+        }
+      }
+      auto masked = Make(params, 130);
+      auto expected = Make(banned, 130);
+      ASSERT_EQ(*masked.Sample(logits, position, &allowed), *expected.Sample(logits, position));
+    }
+  }
+  TokenMask allowed(70);
+  allowed.AllowAll();
+  EXPECT_TRUE(allowed.Allows(69));
+  allowed.Forbid(69);
+  EXPECT_FALSE(allowed.Allows(69));
+  EXPECT_TRUE(allowed.Allows(68));
+  allowed.ForbidAll();
+  auto sampler = Make({}, 70);
+  EXPECT_THAT(sampler.Sample(std::vector<float>(70), 0, &allowed),
+              Fails(Code::kInvalidArgument, "the constraint and logit_bias ban every token"));
+}
+
 TEST(Sampler, RefusesBadParametersAndTotalBans) {
   EXPECT_THAT(Sampler::Create({.top_k = -3}, 10), Fails(Code::kInvalidArgument, "top_k"));
   auto sampler = Make({.logit_bias = {{0, -kInfinity}, {1, -kInfinity}}}, 2);
