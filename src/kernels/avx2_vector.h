@@ -172,7 +172,7 @@ struct Avx2Vector {
   static Lanes ZeroLanes() { return _mm256_setzero_ps(); }
   // acc + p times each row's scale, fused.
   static Lanes FmaLanes(Lanes p, const float* a, const float* /*b*/, Lanes acc) {
-    return _mm256_fmadd_ps(p, _mm256_broadcast_ss(a), acc);
+    return _mm256_fmadd_ps(p, _mm256_set1_ps(*a), acc);
   }
   // The sums of the rows, one after the other.
   static void Trees(Lanes a, float* sums) { sums[0] = Tree(a); }

@@ -115,6 +115,7 @@ struct Int4Format {
   static constexpr size_t kGroup = 64;
   static constexpr size_t kGroupBytes = 32;
   static constexpr bool kScalesByGroup = true;
+  static constexpr bool kMadeScales = false;
 
   static const uint8_t* Row(const Matrix& w, size_t r) { return w.codes + r * (w.cols / 2); }
   static Group Load(const Matrix& w, size_t r, size_t next, size_t g, bool whole) {
@@ -150,6 +151,7 @@ struct Int8Format {
   static constexpr size_t kGroup = 64;
   static constexpr size_t kGroupBytes = 64;
   static constexpr bool kScalesByGroup = false;
+  static constexpr bool kMadeScales = false;
 
   static const int8_t* Row(const Matrix& w, size_t r) { return w.codes + r * w.cols; }
   static Group Load(const Matrix& w, size_t r, size_t next, size_t g, bool whole) {
@@ -172,6 +174,7 @@ struct Mxfp4Format {
   static constexpr size_t kGroup = 32;
   static constexpr size_t kGroupBytes = 16;
   static constexpr bool kScalesByGroup = true;
+  static constexpr bool kMadeScales = true;  // Of exponents.
 
   static const uint8_t* Row(const Matrix& w, size_t r) { return w.blocks + r * (w.cols / 2); }
   static Group Load(const Matrix& w, size_t r, size_t next, size_t g, bool /*whole*/) {
@@ -198,9 +201,26 @@ template <typename V, typename Format>
 struct QuantizedBlock {
   using Lanes = typename V::Lanes;
   static constexpr size_t kLaneRows = V::kLaneRows;
+  // Whether scales are multiplied for sixteen groups at once, before these. Not where a block has
+  // several rows of activations and registers are too few to gain from it, unless making a scale is
+  // itself work.
+  template <size_t T>
+  static constexpr bool kMadeBefore = Format::kScalesByGroup &&
+                                      (T == 1 || kLaneRows > 1 || Format::kMadeScales);
 
+  // The first rows of activations find the weights in memory, the others in the cache. Two
+  // functions: pointers are more than the registers hold, and asking ahead takes one.
   template <size_t R, size_t T>
   void Run(size_t r0, size_t t0) const {
+    if (t0 == 0) {
+      RunBlock<R, T, true>(r0, t0);
+    } else {
+      RunBlock<R, T, false>(r0, t0);
+    }
+  }
+
+  template <size_t R, size_t T, bool kAskAhead>
+  [[gnu::noinline]] void RunBlock(size_t r0, size_t t0) const {
     constexpr size_t kB = (R + kLaneRows - 1) / kLaneRows;
     Lanes acc[kB][T];
 #pragma GCC unroll 4
@@ -210,13 +230,13 @@ struct QuantizedBlock {
     }
     const size_t num_groups = x.num_groups();
     const size_t num_whole = w.cols / Format::kGroup;
-    for (size_t g = 0; g < num_groups; g += 16) {
-      const size_t end = g + 16 < num_groups ? g + 16 : num_groups;
-      alignas(64) float scales[R][T][16];
-      if constexpr (Format::kScalesByGroup) MakeScales<R, T>(r0, t0, g, end, scales);
+    alignas(64) float scales[R][T][16];
+    for (size_t g = 0, end; g < num_groups; g = end) {
+      end = kMadeBefore<T> && g + 16 < num_groups ? g + 16 : num_groups;
+      if constexpr (kMadeBefore<T>) MakeScales<R, T>(r0, t0, g, end, scales);
       const size_t whole_end = end < num_whole ? end : num_whole;
       for (size_t i = g; i < whole_end; ++i) {
-        if (T == 1) {
+        if constexpr (kAskAhead) {
           Prefetch<R>(Format::Row(w, r0), w.cols * Format::kGroupBytes / Format::kGroup, i,
                       Format::kGroupBytes);
         }
@@ -275,8 +295,11 @@ struct QuantizedBlock {
       for (size_t t = 0; t < T; ++t) {
         const Lanes p =
             Format::Dot(group, x.codes(t0 + t) + g * Format::kGroup, x.offsets(t0 + t) + g * 8);
-        if constexpr (Format::kScalesByGroup) {
+        if constexpr (kMadeBefore<T>) {
           acc[b][t] = V::FmaLanes(p, &scales[r][t][g % 16], &scales[next][t][g % 16], acc[b][t]);
+        } else if constexpr (Format::kScalesByGroup) {
+          const float scale = Format::Scale(w, r0 + r, g) * x.scales(t0 + t)[g];
+          acc[b][t] = V::FmaLanes(p, &scale, &scale, acc[b][t]);
         } else {
           const float* scale = x.scales(t0 + t) + g;
           acc[b][t] = V::FmaLanes(p, scale, scale, acc[b][t]);
