@@ -23,7 +23,7 @@ build: deps
 # A page of text from the model that comes with the sources.
 run: TARGET := picchio
 run: build
-	@printf "Once upon a time"; $(BUILD)/picchio run models/demo -p "Once upon a time" -n 400 --seed 7
+	$(BUILD)/picchio run models/demo -p "Once upon a time" -n 400 --seed 7
 
 test: build
 	@ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure

@@ -20,7 +20,9 @@ TEST(Cli, HelpAndUsage) {
     EXPECT_EQ(Picchio(std::string(command) + " --no-such-flag x").exit_code, 2) << command;
   }
   EXPECT_EQ(Picchio("").exit_code, 2);
-  EXPECT_EQ(Picchio("nonsense").exit_code, 2);
+  const Outcome unknown = Picchio("nonsense model");
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, testing::HasSubstr("there is no command \"nonsense\""));
   EXPECT_EQ(Picchio("run " + Shell(DemoModel()) + " -p x --threads 0").exit_code, 2);
   for (const char* usage : {"--sets avx9", "--weights int5", "--rows 0", "--memory-mib 1"}) {
     EXPECT_EQ(Picchio(std::string("bench kernels ") + usage).exit_code, 2) << usage;

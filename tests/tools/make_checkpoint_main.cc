@@ -40,21 +40,24 @@ uint64_t BytesOf(const ExpectedTensor& tensor) {
   return bytes;
 }
 
-// Noise for BF16 weights: either sign, magnitudes from 2^-17 to 2^-3, never NaN or infinite. As
-// E8M0 scales the bytes would be invalid now and then, so those get noise of their own.
-std::vector<std::byte> Noise(uint64_t seed, bool scales) {
+// BF16 of either sign, magnitudes from 2^(least - 127) on over so many octaves.
+std::vector<std::byte> Bf16Noise(uint64_t seed, uint64_t least, uint64_t octaves) {
   std::mt19937_64 random(seed);
   std::vector<std::byte> noise(kNoiseBytes);
-  if (scales) {
-    for (std::byte& byte : noise) byte = static_cast<std::byte>(118 + random() % 8);
-    return noise;
-  }
   for (size_t i = 0; i < noise.size(); i += 2) {
     const uint64_t r = random();
-    const auto bits = static_cast<uint16_t>((r & 0x807f) | ((110 + (r >> 16) % 15) << 7));
+    const auto bits = static_cast<uint16_t>((r & 0x807f) | ((least + (r >> 16) % octaves) << 7));
     noise[i] = static_cast<std::byte>(bits & 0xff);
     noise[i + 1] = static_cast<std::byte>(bits >> 8);
   }
+  return noise;
+}
+
+// E8M0, from 2^-9 to 2^-2.
+std::vector<std::byte> ScaleNoise(uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<std::byte> noise(kNoiseBytes);
+  for (std::byte& byte : noise) byte = static_cast<std::byte>(118 + random() % 8);
   return noise;
 }
 
@@ -62,8 +65,9 @@ class Writer {
  public:
   Writer(Path folder, uint64_t seed)
       : folder_(std::move(folder)),
-        weights_(Noise(seed, false)),
-        scales_(Noise(seed, true)),
+        weights_(Bf16Noise(seed, 110, 15)),
+        embedding_(Bf16Noise(seed, 125, 3)),
+        scales_(ScaleNoise(seed)),
         random_(seed) {}
 
   Status WriteShard(const std::string& name, const std::vector<const ExpectedTensor*>& tensors) {
@@ -78,7 +82,7 @@ class Writer {
     PICCHIO_RETURN_IF_ERROR(file.WriteAt(0, std::as_bytes(std::span(header))));
     uint64_t offset = header.size();
     for (const ExpectedTensor* tensor : tensors) {
-      const auto& noise = tensor->name.ends_with("_scales") ? scales_ : weights_;
+      const auto& noise = NoiseFor(tensor->name);
       for (uint64_t left = BytesOf(*tensor); left > 0;) {
         const size_t start = random_() % (noise.size() / 2) * 2;
         const size_t part = std::min<uint64_t>(left, noise.size() - start);
@@ -92,8 +96,15 @@ class Writer {
   }
 
  private:
+  const std::vector<std::byte>& NoiseFor(const std::string& tensor) const {
+    if (tensor.ends_with("_scales")) return scales_;
+    return tensor.ends_with("embed_tokens.weight") ? embedding_ : weights_;
+  }
+
   Path folder_;
   std::vector<std::byte> weights_;
+  std::vector<std::byte>
+      embedding_;  // Larger than what layers add, or all tokens would route alike.
   std::vector<std::byte> scales_;
   std::mt19937_64 random_;
 };

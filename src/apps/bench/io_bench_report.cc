@@ -130,9 +130,10 @@ std::string IoBenchVerdict(const IoBenchReport& report) {
           : "That is no figure of the drive: less than 99 % of the bytes came from it, or the "
             "kernel "
             "does not say.";
-  return fmt::format("Peak {}/s by {} at depth {}; from depth {} on it is within 5 % of that. {}",
-                     FormatBytes(fastest->Peak()->bytes_per_second.median), IoWayName(fastest->way),
-                     fastest->peak_depth, fastest->plateau_depth, whose);
+  return fmt::format(
+      "Peak {}/s by {} at depth {}; at depth {} already it was within 5 % of that. {}",
+      FormatBytes(fastest->Peak()->bytes_per_second.median), IoWayName(fastest->way),
+      fastest->peak_depth, fastest->plateau_depth, whose);
 }
 
 std::string IoBenchText(const IoBenchReport& report) {

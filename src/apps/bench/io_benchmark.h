@@ -49,7 +49,7 @@ struct IoBenchSeries {
   std::vector<std::string> notes{};
   uint64_t registered_bytes = 0;  // Most of all measurements.
   std::vector<IoBenchPoint> points{};
-  // The depth with the highest rate, and the least from which on it is within 5 % of that.
+  // The depth with the highest rate, and the least at which it is within 5 % of that.
   int peak_depth = 0;
   int plateau_depth = 0;
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "apps/standard_output.h"
+#include "base/printable.h"
 
 namespace picchio {
 
@@ -121,6 +122,12 @@ CommandLine::~CommandLine() = default;
 
 int CommandLine::Run(int argc, char** argv) {
   Command::Chosen& chosen = *root_.chosen_;
+  const auto is_named = [&](const CLI::App* command) { return command->check_name(argv[1]); };
+  if (argc > 1 && argv[1][0] != '-' && app_->get_subcommands(is_named).empty()) {
+    std::fprintf(stderr, "%s: there is no command %s: %s --help lists them\n",
+                 app_->get_name().c_str(), Quoted(argv[1]).c_str(), app_->get_name().c_str());
+    return 2;
+  }
   try {
     app_->parse(argc, argv);
   } catch (const CLI::ParseError& error) {

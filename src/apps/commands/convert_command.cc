@@ -59,7 +59,6 @@ void PrintReport(const ConvertFlags& flags, const ConversionReport& report) {
     PrintJson(json);
     return;
   }
-  for (const std::string& note : report.notes) std::printf("note: %s\n", note.c_str());
   std::printf("%s read, %s written in %s (%.2f GB/s read)\n",
               FormatBytes(report.source_bytes - report.resumed_bytes).c_str(),
               FormatBytes(report.output_bytes).c_str(), FormatDuration(report.seconds).c_str(),
@@ -79,7 +78,8 @@ Status Run(const ConvertFlags& flags) {
   const std::atomic<bool>& stop = InterruptFlag();
   const int threads = flags.threads > 0 ? flags.threads : UsableCpus();
   Result<ConversionReport> report =
-      Convert(flags.checkpoint, flags.model, OptionsOf(flags), threads, stop);
+      Convert(flags.checkpoint, flags.model, OptionsOf(flags), threads, stop,
+              [](const std::string& note) { std::fprintf(stderr, "note: %s\n", note.c_str()); });
   if (!report && report.error().code() == Code::kCancelled) {
     return Status(
         Code::kCancelled,
@@ -126,7 +126,8 @@ void AddConvertCommand(Command& commands) {
       .Check(WholeNumberFrom(1, 256));
   command.Switch("--json", flags->json, "Report as JSON");
   command.Footer(
-      "A conversion that was stopped or killed goes on where it was when run again.\n\n"
+      "A conversion that was stopped or killed goes on where it was when run again with the same\n"
+      "flags.\n\n"
       "Examples:\n"
       "  picchio convert ~/Qwen3-30B-A3B ~/models/qwen3-30b\n"
       "  picchio convert ~/gpt-oss-120b ~/models/gpt-oss-120b --dense int8\n"

@@ -297,7 +297,7 @@ void AddRunCommand(Command& commands) {
       "Examples:\n"
       "  picchio run ~/models/qwen3-30b -p \"Once upon a time\" -n 200\n"
       "  picchio run ~/models/qwen3-30b -f prompt.txt --temp 0 --stats\n"
-      "  picchio run ~/models/gpt-oss-20b --cache-gb 8 --stop \"\\n\\n\" < prompt.txt");
+      "  picchio run ~/models/gpt-oss-20b --cache-gb 8 --stop $'\\n\\n' < prompt.txt");
   command.Run([flags, text] {
     if (text.given()) flags->prompt.text = flags->prompt_text;
     return Run(*flags);

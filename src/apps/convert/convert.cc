@@ -2,8 +2,6 @@
 
 #include <chrono>
 #include <filesystem>
-#include <set>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -52,6 +50,11 @@ Status CheckFolders(const Path& checkpoint, const Path& model) {
     return Error(Code::kNotFound, "{} is not a folder: give the one that holds the checkpoint",
                  PathText(checkpoint));
   }
+  if (FileExists(checkpoint / kManifestName)) {
+    return Error(Code::kInvalidArgument,
+                 "{} is a converted model already: give the checkpoint that it was made from",
+                 PathText(checkpoint));
+  }
   if (std::filesystem::equivalent(checkpoint, model, error)) {
     return Error(Code::kInvalidArgument,
                  "the output folder {} is the checkpoint's own: choose another one",
@@ -94,22 +97,6 @@ Result<FolderLock> PrepareModelFolder(const Path& model, const ConversionPlan& p
   return lock;
 }
 
-// Removes the containers of an unfinished conversion with another plan.
-Status RemoveStale(const Path& model, const ConversionPlan& plan) {
-  std::set<std::string, std::less<>> wanted;
-  for (const OutputFile& file : plan.files) wanted.insert(file.name);
-  PICCHIO_ASSIGN_OR_RETURN(const std::vector<std::string> names, ListFiles(model));
-  for (const std::string& name : names) {
-    std::string_view own = name;
-    if (own.ends_with(kTemporarySuffix)) own.remove_suffix(kTemporarySuffix.size());
-    std::error_code ignored;
-    if (IsExpertContainer(own) && !wanted.contains(own)) {
-      std::filesystem::remove(model / name, ignored);
-    }
-  }
-  return Status::Ok();
-}
-
 // A conversion's inputs, as they were found.
 struct Source {
   Path folder;
@@ -125,7 +112,6 @@ Result<ConversionReport> ConvertInto(const Path& model_folder, Source& source,
                                      Journal journal, int num_threads,
                                      const std::atomic<bool>& stop) {
   const TensorDirectory& checkpoint = source.checkpoint;
-  PICCHIO_RETURN_IF_ERROR(RemoveStale(model_folder, plan));
   PICCHIO_ASSIGN_OR_RETURN(OutputFiles outputs, OutputFiles::Open(model_folder, plan));
   Conversion conversion(checkpoint, plan, options, std::move(outputs), std::move(journal));
   PICCHIO_RETURN_IF_ERROR(conversion.CheckJournalled(num_threads, stop));
@@ -168,6 +154,14 @@ Result<ConversionReport> ConvertInto(const Path& model_folder, Source& source,
 Result<ConversionReport> Convert(const Path& checkpoint_folder, const Path& model_folder,
                                  const ConversionOptions& options, int num_threads,
                                  const std::atomic<bool>& stop) {
+  return Convert(checkpoint_folder, model_folder, options, num_threads, stop,
+                 [](const std::string&) {});
+}
+
+Result<ConversionReport> Convert(const Path& checkpoint_folder, const Path& model_folder,
+                                 const ConversionOptions& options, int num_threads,
+                                 const std::atomic<bool>& stop,
+                                 FunctionRef<void(const std::string&)> note) {
   const auto start = std::chrono::steady_clock::now();
   PICCHIO_RETURN_IF_ERROR(CheckFolders(checkpoint_folder, model_folder));
   PICCHIO_ASSIGN_OR_RETURN(ModelConfig config, ModelConfig::Load(checkpoint_folder));
@@ -185,6 +179,7 @@ Result<ConversionReport> Convert(const Path& checkpoint_folder, const Path& mode
       Journal journal, Journal::Open(model_folder / kJournalName,
                                      Fingerprint(source.config, source.checkpoint, source.stamps,
                                                  plan, options.quantizer)));
+  for (const std::string& sentence : source.companions.notes) note(sentence);
   Result<ConversionReport> report =
       ConvertInto(model_folder, source, plan, options, std::move(journal), num_threads, stop);
   if (report) {

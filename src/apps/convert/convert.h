@@ -13,6 +13,7 @@
 
 #include "apps/convert/conversion_plan.h"
 #include "base/file.h"
+#include "base/function_ref.h"
 #include "base/status.h"
 #include "format/quant_error.h"
 
@@ -33,7 +34,12 @@ struct ConversionReport {
   std::vector<std::string> notes;  // What the user should know, a sentence each.
 };
 
-// Converts with `num_threads` threads. `stop` ends it early, resumable, with kCancelled.
+// Converts with `num_threads` threads. `stop` ends it early, resumable, with kCancelled. `note`
+// hears the report's notes before the work begins: who misses a file would rather know it then.
+Result<ConversionReport> Convert(const Path& checkpoint_folder, const Path& model_folder,
+                                 const ConversionOptions& options, int num_threads,
+                                 const std::atomic<bool>& stop,
+                                 FunctionRef<void(const std::string&)> note);
 Result<ConversionReport> Convert(const Path& checkpoint_folder, const Path& model_folder,
                                  const ConversionOptions& options, int num_threads,
                                  const std::atomic<bool>& stop);

@@ -178,17 +178,11 @@ TEST(Convert, WritesOverNothingThatIsSomebodyElses) {
   EXPECT_EQ(ReadAll(folder / "notes" / "notes.txt"), "mine");
 }
 
-// An unfinished conversion of a model with more layers leaves nothing in one with fewer.
-TEST(Convert, AnotherPlanLeavesNoContainersOfTheFirst) {
-  TemporaryFolder out;
-  std::atomic<bool> stop{true};
-  ASSERT_THAT(Convert(FixtureCheckpoint("qwen3_moe_tiny"), out.path(), Kept(), 1, stop),
-              Fails(Code::kCancelled, ""));
-  ASSERT_OK(ConvertTo(FixtureCheckpoint("qwen3_moe_long"), out.path(), Kept()));
-  for (const auto& [name, bytes] : FolderContents(out.path())) {
-    EXPECT_FALSE(name.ends_with(".picchio-tmp")) << name;
-  }
-  EXPECT_FALSE(FileExists(out / "experts-00003.safetensors"));
+TEST(Convert, AConvertedModelIsNoCheckpoint) {
+  TemporaryFolder folder;
+  ASSERT_OK(ConvertTo(FixtureCheckpoint("qwen3_moe_long"), folder / "model", {}));
+  EXPECT_THAT(ConvertTo(folder / "model", folder / "again", {}),
+              Fails(Code::kInvalidArgument, "a converted model already"));
 }
 
 // Names that are like its own, and are not.
@@ -207,12 +201,8 @@ TEST(Convert, AResumedOneLeavesOtherPeoplesFiles) {
                                  "experts-notes.txt.picchio-tmp",
                                  "experts-99999999999.safetensors"};
   for (const char* name : kTheirs) WriteAll(out / name, "mine");
-  WriteAll(out / "experts-00099.safetensors", "of a conversion of more layers");
-  WriteAll(out / "experts-100000.safetensors.picchio-tmp", "the same");
   ASSERT_OK(ConvertTo(FixtureCheckpoint("qwen3_moe_long"), out.path(), Kept()));
   for (const char* name : kTheirs) EXPECT_EQ(ReadAll(out / name), "mine") << name;
-  EXPECT_FALSE(FileExists(out / "experts-00099.safetensors"));
-  EXPECT_FALSE(FileExists(out / "experts-100000.safetensors.picchio-tmp"));
 }
 
 // Each file of a checkpoint, with what a broken download leaves in its place.

@@ -245,14 +245,20 @@ TEST(Convert, WhatIsNoTensorIsWrittenAgain) {
   EXPECT_TRUE(FolderContents(out.path()) == FolderContents(whole.path()));
 }
 
-TEST(Convert, AnotherSourceOrOtherOptionsStartAfresh) {
+TEST(Convert, AnotherSourceOrOtherOptionsLeaveWhatIsBegun) {
+  const Path checkpoint = FixtureCheckpoint("gpt_oss_tiny");
   TemporaryFolder out;
   std::atomic<bool> stop{true};
-  ASSERT_THAT(Convert(FixtureCheckpoint("gpt_oss_tiny"), out.path(), Reference(), 1, stop),
-              Fails(Code::kCancelled, ""));
-  ASSERT_OK_AND_ASSIGN(const ConversionReport report,
-                       ConvertTo(FixtureCheckpoint("qwen3_moe_tiny"), out.path(), Reference()));
-  EXPECT_EQ(report.resumed_bytes, 0u);
+  ASSERT_THAT(Convert(checkpoint, out.path(), Reference(), 1, stop), Fails(Code::kCancelled, ""));
+  const auto begun = FolderContents(out.path());
+  EXPECT_THAT(ConvertTo(FixtureCheckpoint("qwen3_moe_tiny"), out.path(), Reference()),
+              Fails(Code::kInvalidArgument, "finish it with those, or remove the folder"));
+  ConversionOptions other = Reference();
+  other.int8_dense = !other.int8_dense;
+  EXPECT_THAT(ConvertTo(checkpoint, out.path(), other),
+              Fails(Code::kInvalidArgument, "with other options"));
+  EXPECT_TRUE(FolderContents(out.path()) == begun);
+  ASSERT_OK(ConvertTo(checkpoint, out.path(), Reference()));
   EXPECT_OK(VerifyModel(out.path(), 1, kGoOn));
 }
 

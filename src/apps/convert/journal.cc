@@ -9,6 +9,8 @@ namespace {
 // A tensor's line is below 1 KiB; models have some 10^5 tensors.
 constexpr uint64_t kMaxJournalBytes = 1_GiB;
 
+constexpr std::string_view kHeaderStart = R"({"picchio_conversion":)";
+
 std::string HeaderLine(std::string_view fingerprint) {
   return Json{{"picchio_conversion", fingerprint}}.dump() + "\n";
 }
@@ -51,6 +53,13 @@ Result<Journal> Journal::Open(const Path& path, std::string_view fingerprint) {
   }
   const std::string header = HeaderLine(fingerprint);
   if (!text.starts_with(header)) {
+    if (text.starts_with(kHeaderStart) && text.find('\n') != std::string::npos) {
+      return Error(
+          Code::kInvalidArgument,
+          "{} holds an unfinished conversion of another checkpoint, or with other options: "
+          "finish it with those, or remove the folder to begin anew",
+          PathText(ParentOf(path)));
+    }
     PICCHIO_RETURN_IF_ERROR(file.Resize(0));
     PICCHIO_RETURN_IF_ERROR(file.WriteAt(0, std::as_bytes(std::span(header))));
     return Journal(std::move(file), header.size());

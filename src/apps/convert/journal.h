@@ -27,8 +27,9 @@ class Journal {
   };
 
   // Opens or creates the journal at `path` and locks it; kUnavailable if another process has it.
-  // The folder has a lock of its own, which some file systems do not know. A journal of another
-  // fingerprint is started afresh: what it speaks of is of no use here.
+  // The folder has a lock of its own, which some file systems do not know. kInvalidArgument for a
+  // journal of another fingerprint: hours of work may stand behind it. One that a crash cut short
+  // in its first line speaks of nothing and is started afresh.
   static Result<Journal> Open(const Path& path, std::string_view fingerprint);
 
   Journal(Journal&&) = default;

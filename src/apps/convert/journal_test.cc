@@ -22,16 +22,21 @@ TEST(Journal, RemembersWhatWasRecorded) {
   EXPECT_EQ(entry.error.squared_sum, kEntry.error.squared_sum);
 }
 
-TEST(Journal, AnotherConversionStartsAfresh) {
+TEST(Journal, AnotherConversionsIsLeftAsItIs) {
   TemporaryFolder folder;
   {
     ASSERT_OK_AND_ASSIGN(Journal journal, Journal::Open(folder / "j", "one"));
     ASSERT_OK(journal.Record("w", kEntry));
   }
-  {
-    ASSERT_OK_AND_ASSIGN(const Journal journal, Journal::Open(folder / "j", "two"));
-    EXPECT_TRUE(journal.entries().empty());
-  }
+  EXPECT_THAT(Journal::Open(folder / "j", "two"),
+              Fails(Code::kInvalidArgument, "an unfinished conversion of another checkpoint"));
+  ASSERT_OK_AND_ASSIGN(const Journal journal, Journal::Open(folder / "j", "one"));
+  EXPECT_EQ(journal.entries().size(), 1U);
+}
+
+TEST(Journal, ACutFirstLineStartsAfresh) {
+  TemporaryFolder folder;
+  WriteAll(folder / "j", R"({"picchio_conversion":"tw)");
   ASSERT_OK_AND_ASSIGN(const Journal journal, Journal::Open(folder / "j", "one"));
   EXPECT_TRUE(journal.entries().empty());
 }

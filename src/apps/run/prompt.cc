@@ -1,6 +1,9 @@
 #include "apps/run/prompt.h"
 
+#include <unistd.h>
+
 #include <charconv>
+#include <cstdio>
 
 #include "apps/standard_input.h"
 #include "base/printable.h"
@@ -58,6 +61,9 @@ Result<std::vector<int32_t>> ReadPrompt(const PromptSource& source, const Tokeni
     PICCHIO_ASSIGN_OR_RETURN(const std::string text,
                              ReadFileToString(source.ids_file, kMaxPromptBytes));
     return ParseIds(text, source.ids_file);
+  }
+  if (isatty(STDIN_FILENO) == 1) {
+    std::fputs("Type the prompt; Ctrl-D at the beginning of a line ends it.\n", stderr);
   }
   PICCHIO_ASSIGN_OR_RETURN(const std::string text, ReadStandardInput(kMaxPromptBytes));
   return Encode(text, "standard input", tokenizer);
