@@ -4,6 +4,7 @@
 
 #include "apps/bench/fake_program_test_support.h"
 #include "apps/bench/run_bench_report.h"
+#include "apps/bench/run_cold_start.h"
 
 namespace picchio {
 namespace {
@@ -166,6 +167,21 @@ TEST(RunBenchmark, ColdRunsEmptyThePageCacheAndSayHow) {
   ASSERT_OK_AND_ASSIGN(report, RunRunBench(options, kGoOn));
   EXPECT_THAT(report.cold, HasSubstr("the 1 files of the model, by posix_fadvise"));
   EXPECT_FALSE(SomethingExists(folder / "none"));
+}
+
+// Who else runs the model makes temporary files in its folder, and renames them.
+TEST(RunColdStart, AFileThatHasGoneIsPassedOver) {
+  TemporaryFolder folder;
+  WriteAll(folder / "weights", "x");
+  WriteAll(folder / "uses.picchio-tmp", "x");
+  const std::vector<Path> files = FilesToForget(folder.path(), {});
+  ASSERT_EQ(files.size(), 2U);
+  std::filesystem::remove(folder / "uses.picchio-tmp");
+  ASSERT_OK_AND_ASSIGN(const std::string how, ForgetFiles(files, folder / "none"));
+  EXPECT_THAT(how, HasSubstr("the 1 files of the model"));
+  std::filesystem::remove(folder / "weights");
+  std::filesystem::create_directory(folder / "weights");
+  EXPECT_THAT(ForgetFiles(files, folder / "none"), Fails(Code::kInvalidArgument, "is a folder"));
 }
 
 TEST(RunSample, ReadsUnderWayAreThoseWaitedForAndTheHidden) {
