@@ -23,6 +23,10 @@ TEST(Cli, HelpAndUsage) {
   const Outcome unknown = Picchio("nonsense model");
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_THAT(unknown.err, testing::HasSubstr("there is no command \"nonsense\""));
+  const Outcome bench = Picchio("bench nonsense");
+  EXPECT_EQ(bench.exit_code, 2);
+  EXPECT_EQ(bench.err,
+            "picchio bench: there is no command \"nonsense\": picchio bench --help lists them\n");
   EXPECT_EQ(Picchio("run " + Shell(DemoModel()) + " -p x --threads 0").exit_code, 2);
   for (const char* usage : {"--sets avx9", "--weights int5", "--rows 0", "--memory-mib 1"}) {
     EXPECT_EQ(Picchio(std::string("bench kernels ") + usage).exit_code, 2) << usage;

@@ -11,6 +11,27 @@
 #include "base/printable.h"
 
 namespace picchio {
+namespace {
+
+// The words before the first flag name commands, as long as there are any to choose from.
+Status CheckCommandNames(const CLI::App& program, int argc, const char* const* argv) {
+  const CLI::App* app = &program;
+  std::string so_far = program.get_name();
+  for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
+    if (app->get_subcommands([](const CLI::App*) { return true; }).empty()) break;
+    const auto named =
+        app->get_subcommands([&](const CLI::App* command) { return command->check_name(argv[i]); });
+    if (named.empty()) {
+      return Error(Code::kInvalidArgument, "{}: there is no command {}: {} --help lists them",
+                   so_far, Quoted(argv[i]), so_far);
+    }
+    app = named.front();
+    so_far += " " + app->get_name();
+  }
+  return Status::Ok();
+}
+
+}  // namespace
 
 Flag Flag::Required() {
   option_->required();
@@ -122,10 +143,8 @@ CommandLine::~CommandLine() = default;
 
 int CommandLine::Run(int argc, char** argv) {
   Command::Chosen& chosen = *root_.chosen_;
-  const auto is_named = [&](const CLI::App* command) { return command->check_name(argv[1]); };
-  if (argc > 1 && argv[1][0] != '-' && app_->get_subcommands(is_named).empty()) {
-    std::fprintf(stderr, "%s: there is no command %s: %s --help lists them\n",
-                 app_->get_name().c_str(), Quoted(argv[1]).c_str(), app_->get_name().c_str());
+  if (const Status known = CheckCommandNames(*app_, argc, argv); !known.ok()) {
+    std::fprintf(stderr, "%s\n", known.message().c_str());
     return 2;
   }
   try {
