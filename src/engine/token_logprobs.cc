@@ -1,20 +1,16 @@
 #include "engine/token_logprobs.h"
 
 #include <algorithm>
-#include <cmath>
 
-#include "base/exp.h"
+#include "engine/token_scores.h"
 
 namespace picchio {
 
 TokenLogprobs LogprobsOf(std::span<const float> logits, int32_t drawn, size_t num_top) {
-  const double largest = *std::ranges::max_element(logits);
-  double sum = 0;
-  for (const float logit : logits) sum += ExpF64(logit - largest);
-  const double log_sum = std::log(sum);
+  const LogSumExp all = LogSumExpOf(logits);
   const auto of = [&](int32_t id) {
     const float logit = logits[static_cast<size_t>(id)];
-    return TokenLogprob{.id = id, .logit = logit, .logprob = (logit - largest) - log_sum};
+    return TokenLogprob{.id = id, .logit = logit, .logprob = (logit - all.largest) - all.rest};
   };
 
   TokenLogprobs result{.drawn = of(drawn), .top = {}};

@@ -8,11 +8,16 @@
 
 namespace picchio {
 
-double NegativeLogLikelihood(std::span<const float> logits, int32_t target) {
+LogSumExp LogSumExpOf(std::span<const float> logits) {
   const double largest = *std::max_element(logits.begin(), logits.end());
   double sum = 0;
   for (float logit : logits) sum += ExpF64(logit - largest);
-  return std::log(sum) + (largest - logits[static_cast<size_t>(target)]);
+  return {.largest = largest, .rest = std::log(sum)};
+}
+
+double NegativeLogLikelihood(std::span<const float> logits, int32_t target) {
+  const LogSumExp all = LogSumExpOf(logits);
+  return all.rest + (all.largest - logits[static_cast<size_t>(target)]);
 }
 
 std::vector<ScoredWindow> WindowsOver(size_t num_ids, size_t context) {

@@ -8,6 +8,14 @@
 
 namespace picchio {
 
+// ln sum exp(logits), F64, as the largest logit and what is to be added to it: a difference to the
+// largest loses no bit of either.
+struct LogSumExp {
+  double largest = 0;
+  double rest = 0;
+};
+LogSumExp LogSumExpOf(std::span<const float> logits);
+
 // -ln softmax(logits)[target] in nats, F64, over all rows of the head. logits are finite; target is
 // one of their indexes. Within 1e-12 of the real value, or 1e-15 of it where that is more.
 double NegativeLogLikelihood(std::span<const float> logits, int32_t target);
