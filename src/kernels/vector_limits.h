@@ -8,6 +8,16 @@
 
 namespace picchio::vector {
 
+// Of the 32-bit words of registers.
+template <typename Register, size_t N>
+uint32_t SumOfWords(const Register (&registers)[N]) {
+  uint32_t words[N * sizeof(Register) / sizeof(uint32_t)];
+  __builtin_memcpy(words, registers, sizeof(words));
+  uint32_t sum = 0;
+  for (const uint32_t word : words) sum += word;
+  return sum;
+}
+
 // One stream from front to back: several beside each other, or asking ahead for what comes, were
 // slower (docs/performance.md).
 template <typename V>
@@ -20,11 +30,7 @@ uint32_t ReadAll(const std::byte* data, size_t bytes) {
       sums[s] = V::AddI(sums[s], V::BitsOf(V::Load(p)));
     }
   }
-  uint32_t words[64];
-  __builtin_memcpy(words, sums, sizeof(words));
-  uint32_t sum = 0;
-  for (const uint32_t word : words) sum += word;
-  return sum;
+  return SumOfWords(sums);
 }
 
 // Chains of dependent additions, enough to hide an instruction's latency.
@@ -47,12 +53,7 @@ uint32_t MultiplyBytes(size_t rounds) {
       sum = V::AddProducts(sum, a, b);
     }
   }
-  constexpr size_t kWords = V::kByteChains * sizeof(Bytes) / sizeof(uint32_t);
-  uint32_t words[kWords];
-  __builtin_memcpy(words, sums, sizeof(words));
-  uint32_t all = 0;
-  for (const uint32_t word : words) all += word;
-  return all;
+  return SumOfWords(sums);
 }
 
 template <typename V>

@@ -153,13 +153,6 @@ Result<ConversionReport> ConvertInto(const Path& model_folder, Source& source,
 
 Result<ConversionReport> Convert(const Path& checkpoint_folder, const Path& model_folder,
                                  const ConversionOptions& options, int num_threads,
-                                 const std::atomic<bool>& stop) {
-  return Convert(checkpoint_folder, model_folder, options, num_threads, stop,
-                 [](const std::string&) {});
-}
-
-Result<ConversionReport> Convert(const Path& checkpoint_folder, const Path& model_folder,
-                                 const ConversionOptions& options, int num_threads,
                                  const std::atomic<bool>& stop,
                                  FunctionRef<void(const std::string&)> note) {
   const auto start = std::chrono::steady_clock::now();

@@ -36,12 +36,9 @@ struct ConversionReport {
 
 // Converts with `num_threads` threads. `stop` ends it early, resumable, with kCancelled. `note`
 // hears the report's notes before the work begins: who misses a file would rather know it then.
-Result<ConversionReport> Convert(const Path& checkpoint_folder, const Path& model_folder,
-                                 const ConversionOptions& options, int num_threads,
-                                 const std::atomic<bool>& stop,
-                                 FunctionRef<void(const std::string&)> note);
-Result<ConversionReport> Convert(const Path& checkpoint_folder, const Path& model_folder,
-                                 const ConversionOptions& options, int num_threads,
-                                 const std::atomic<bool>& stop);
+Result<ConversionReport> Convert(
+    const Path& checkpoint_folder, const Path& model_folder, const ConversionOptions& options,
+    int num_threads, const std::atomic<bool>& stop,
+    FunctionRef<void(const std::string&)> note = [](const std::string& /*sentence*/) {});
 
 }  // namespace picchio
